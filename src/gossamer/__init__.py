@@ -1,0 +1,1 @@
+"""Gossamer: a broad web crawler."""

@@ -1,0 +1,272 @@
+"""Every setting, once. Defaults, `gossamer.toml`, `GOSSAMER_*`, flags, help and docs/configuration.md come from here.
+
+One frozen section per stage; a stage receives its own section and sees no other. A setting has one name everywhere:
+`max_links` stands under its section in the TOML file, is `GOSSAMER_MAX_LINKS` in the environment and `--max-links` on
+the command line. Names are unique over all sections.
+
+The three layers arrive as plain mappings: reading files and the environment is the command line's work.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import Meta
+
+from gossamer.errors import UsageError
+
+SiteKey = Literal["domain", "host"]
+_WORDING = "wording"  # in Meta.extra: what is allowed, where the type alone does not say it
+_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_SIZE = re.compile(r"\s*(\d{1,15})\s*([a-zA-Z]*)\s*", re.ASCII)
+_SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
+
+#: Environment variables with our prefix that are not settings: the launcher and the tests read them.
+RESERVED_VARIABLES = re.compile(r"GOSSAMER_(PYTHON|TEST_\w+)")
+
+
+class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is crawling. A crawl needs at least one of the two: both stand in every request's user agent."""
+
+    email: Annotated[
+        str,
+        Meta(
+            pattern=r"^[!-?A-~]+@[!-?A-~]+\Z",
+            description="Address at which a site's owner reaches whoever runs the crawl.",
+            extra={_WORDING: "an e-mail address, such as crawl@example.org"},
+        ),
+    ] = ""
+    contact: Annotated[
+        str,
+        Meta(
+            pattern=r"^https?://[!-~]+\Z",
+            description="Page that says what the crawl is for and how to be left out of it.",
+            extra={_WORDING: "an http: or https: URL, such as https://example.org/crawl"},
+        ),
+    ] = ""
+
+    def user_agent(self, version: str) -> str:
+        """What every request says of itself; refuses to speak for nobody."""
+        contacts = [contact for contact in (self.contact, self.email) if contact]
+        if not contacts:
+            raise UsageError(
+                "no contact is set, so no crawl: give --email ADDRESS or --contact URL"
+                " (or GOSSAMER_EMAIL, GOSSAMER_CONTACT, or [identity] in gossamer.toml)"
+            )
+        return f"Gossamer/{version} (+{'; '.join(contacts)})"
+
+
+class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a URL is: its identity, its site, its slot."""
+
+    site_key: Annotated[
+        SiteKey,
+        Meta(description="The unit of politeness: the registrable domain, or each host by itself."),
+    ] = "domain"
+    slots: Annotated[
+        int,
+        Meta(ge=1, le=65536, description="Into how many slots the sites are divided; fixed when a crawl is created."),
+    ] = 64
+    max_url_length: Annotated[
+        int, Meta(ge=64, le=65536, description="Longest URL, in characters of its canonical form.")
+    ] = 2000
+    strip_session_ids: Annotated[
+        bool, Meta(description="Remove known session ids (`jsessionid`, `PHPSESSID`, …) from URLs.")
+    ] = False
+    strip_tracking: Annotated[
+        bool, Meta(description="Remove known tracking parameters (`utm_…`, `gclid`, `fbclid`, …) from URLs.")
+    ] = False
+
+
+class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a page."""
+
+    max_body_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Most bytes of a body, both as received and after its content encoding is undone.",
+            extra={_WORDING: _SIZE_WORDING},
+        ),
+    ] = msgspec.field(default=10 << 20, name="max_body")
+    max_parse_bytes: Annotated[
+        int,
+        Meta(ge=1, description="Most bytes of a decoded body that are parsed.", extra={_WORDING: _SIZE_WORDING}),
+    ] = 1 << 20
+    max_links: Annotated[int, Meta(ge=0, description="Most links taken from one page; the others are counted.")] = 6000
+    text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All sections. `combine` makes it, the command line hands each stage its own."""
+
+    identity: IdentitySettings = IdentitySettings()
+    url: UrlSettings = UrlSettings()
+    parse: ParseSettings = ParseSettings()
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting as the user meets it."""
+
+    section: str
+    name: str
+    default: Any
+    description: str
+    allowed: str
+    type: Any
+    """Its annotation, by which values are converted and judged."""
+
+    @property
+    def variable(self) -> str:
+        return f"GOSSAMER_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def is_switch(self) -> bool:
+        return get_args(self.type)[0] is bool
+
+    @property
+    def placeholder(self) -> str:
+        """What stands behind the flag in a command's help."""
+        base = get_args(self.type)[0]
+        if base is int:
+            return "BYTES" if self.allowed == _SIZE_WORDING else "N"
+        return "|".join(get_args(base)) or self.name.upper()
+
+    def read(self, value: object, source: str, *, typed: bool) -> Any:
+        """`value` as this setting's type. Flags and the environment hold only text; a TOML file is `typed`."""
+        try:
+            size = _size(value) if self.allowed == _SIZE_WORDING and isinstance(value, str) else value
+            return msgspec.convert(size, self.type, strict=typed)
+        except msgspec.ValidationError:
+            message = f"{source}: {value!r:.200} is not a value for {self.name}; allowed: {self.allowed}"
+            raise UsageError(message) from None
+
+
+@cache
+def settings_by_name() -> dict[str, Setting]:
+    """Every setting there is, in the order of the sections."""
+    found: dict[str, Setting] = {}
+    for section in msgspec.structs.fields(Settings):
+        for field in msgspec.structs.fields(section.type):
+            base, meta = get_args(field.type)
+            found[field.encode_name] = Setting(
+                section=section.name,
+                name=field.encode_name,
+                default=field.default,
+                description=meta.description,
+                allowed=_allowed(base, meta),
+                type=field.type,
+            )
+    return found
+
+
+class Given(NamedTuple):
+    """A value that the user gave, and where, in words that find the place again."""
+
+    value: Any
+    source: str
+
+
+Layer = Mapping[str, Given]
+
+
+def toml_layer(document: Mapping[str, Any], file: str) -> Layer:
+    """The settings of a parsed TOML file: one table per section."""
+    layer: dict[str, Given] = {}
+    known = settings_by_name()
+    sections = list(dict.fromkeys(setting.section for setting in known.values()))
+    for section, table in document.items():
+        if section not in sections:
+            raise UsageError(f"{file}: unknown section [{section}]{_nearest(section, sections)}")
+        if not isinstance(table, dict):
+            raise UsageError(f"{file}: {section} = {table!r:.200} is not a section; write [{section}] on its own line")
+        names = [name for name, setting in known.items() if setting.section == section]
+        for name, value in table.items():
+            source = f"{file} [{section}] {name}"
+            if name not in names:
+                elsewhere = f"; it belongs into [{known[name].section}]" if name in known else _nearest(name, names)
+                raise UsageError(f"{source}: unknown setting{elsewhere}")
+            layer[name] = Given(known[name].read(value, source, typed=True), source)
+    return layer
+
+
+def environment_layer(environment: Mapping[str, str]) -> Layer:
+    """The settings among the environment's variables."""
+    by_variable = {setting.variable: setting for setting in settings_by_name().values()}
+    layer: dict[str, Given] = {}
+    for variable, value in environment.items():
+        if not variable.startswith("GOSSAMER_") or RESERVED_VARIABLES.fullmatch(variable):
+            continue
+        if variable not in by_variable:
+            raise UsageError(f"{variable}={value!r:.200}: unknown variable{_nearest(variable, by_variable)}")
+        setting = by_variable[variable]
+        layer[setting.name] = Given(setting.read(value, variable, typed=False), variable)
+    return layer
+
+
+def flag_layer(flags: Mapping[str, str | bool]) -> Layer:
+    """The settings among the command line's flags, by name."""
+    layer: dict[str, Given] = {}
+    for name, value in flags.items():
+        setting = settings_by_name()[name]
+        source = setting.flag if value is not False else f"--no-{setting.flag[2:]}"
+        layer[name] = Given(setting.read(value, source, typed=False), source)
+    return layer
+
+
+def combine(layers: Iterable[Layer]) -> Settings:
+    """The settings to run with: of every setting the last layer that gives it, else its default."""
+    given = {name: value.value for layer in layers for name, value in layer.items()}
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in given.items():
+        sections.setdefault(settings_by_name()[name].section, {})[name] = value
+    return msgspec.convert(sections, Settings)
+
+
+def show(value: object) -> str:
+    """A setting's value as TOML has it."""
+    return msgspec.json.encode(value).decode()
+
+
+def reference() -> str:
+    """docs/configuration.md's tables."""
+    lines: list[str] = []
+    for section in msgspec.structs.fields(Settings):
+        lines += [f"## [{section.name}]", "", f"{section.type.__doc__}", ""]
+        lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
+        for setting in settings_by_name().values():
+            if setting.section == section.name:
+                names = f"`{setting.name}`<br>`{setting.variable}`<br>`{setting.flag}`"
+                lines.append(f"| {names} | `{show(setting.default)}` | {setting.allowed} | {setting.description} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _allowed(base: Any, meta: Meta) -> str:
+    if meta.extra:
+        return str(meta.extra[_WORDING])
+    if base is bool:
+        return "true or false"
+    if base is int:
+        return f"a whole number, at least {meta.ge}" + (f" and at most {meta.le}" if meta.le is not None else "")
+    return " or ".join(get_args(base))
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {matches[0]}?" if matches else f"; known are {', '.join(known)}"
+
+
+def _size(text: str) -> int | str:
+    """`1MiB` as a number; what is no size comes back as it was, to be refused as such."""
+    match = _SIZE.fullmatch(text)
+    if match is None or match[2].lower() not in _SIZE_UNITS:
+        return text
+    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
