@@ -1,7 +1,7 @@
 """What can go wrong with *us*. What goes wrong with a page is data (an outcome with its reason), never one of these.
 
-    GossamerError             what happened, which value, what to do
-    └── UsageError            a bad flag, setting or input file; the command line exits with 2
+GossamerError             what happened, which value, what to do
+└── UsageError            a bad flag, setting or input file; the command line exits with 2
 """
 
 

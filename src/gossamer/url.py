@@ -104,7 +104,7 @@ def canonicalise(reference: str, base: Url | None = None, settings: UrlSettings 
         return Refusal(RefusalReason.NOT_A_URL, "the URL standard makes no URL of it")
     scheme, _, rest = text.partition(":")
     if scheme not in DEFAULT_PORTS:
-        return Refusal(RefusalReason.SCHEME, f"{scheme}: is not fetched, only http: and https: are")
+        return Refusal(RefusalReason.SCHEME, f"{scheme:.32}: is not fetched, only http: and https: are")
     # The standard writes every http(s) URL as scheme://authority/path?query#fragment, the path never missing.
     authority, _, path = rest[2:].partition("#")[0].partition("/")
     place = _place(authority, scheme, settings.site_key)

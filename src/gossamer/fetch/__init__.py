@@ -1,1 +1,1 @@
-"""Fetching: what may be requested, and the request itself. So far the pure half of robots.txt: rules, verdicts, statuses."""
+"""Fetching: what may be requested, and the request. So far the pure half of robots.txt: statuses, rules, verdicts."""
