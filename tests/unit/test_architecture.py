@@ -1,0 +1,142 @@
+"""The layout's promises: imports point one way, modules are short, each can be imported alone, nothing is unsafe."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gossamer
+
+SOURCE = Path(gossamer.__file__).parent
+
+#: From the bottom up. A package may import its own modules and any package of a lower level, never one beside it.
+LEVELS: list[set[str]] = [
+    {"url", "records", "errors", "config"},
+    {"frontier", "spool", "sinks"},
+    {"seed", "fetch", "parse", "report"},
+    {"run"},
+    {"cli"},
+    {"__main__"},
+]
+VOCABULARY = LEVELS[0]
+#: What we ship for tests stands beside the program: it may use all of it, and only `cli` may use it.
+TESTING = "testing"
+#: Reading anything from outside with one of these runs what the outside sent.
+UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "yaml"}
+UNSAFE_CALLS = {"eval", "exec"}
+LONGEST_MODULE = 400
+
+MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+
+def tree(module: str) -> ast.Module:
+    return ast.parse((SOURCE / module).read_text("utf-8"))
+
+
+def package(module: str) -> str:
+    """The folder a module stands in, or its own name at the top."""
+    return module.partition("/")[0].removesuffix(".py")
+
+
+def imports(module: str) -> Iterator[str]:
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are written in full"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def our_imports(module: str) -> set[str]:
+    """The packages of ours that a module imports."""
+    found = (name.split(".") for name in imports(module))
+    return {parts[1] for parts in found if parts[0] == "gossamer" and len(parts) > 1}
+
+
+def level(name: str) -> int:
+    return next(number for number, names in enumerate(LEVELS) if name in names)
+
+
+def test_every_package_has_its_level() -> None:
+    known = set().union(*LEVELS) | {TESTING, "__init__"}
+    assert {package(module) for module in MODULES} <= known
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    here = package(module)
+    if here in {TESTING, "__init__"}:
+        return
+    for other in our_imports(module):
+        if other == TESTING:
+            assert here == "cli", f"{module} imports what is shipped for tests"
+        elif here in VOCABULARY:
+            assert other in VOCABULARY, f"{module} is vocabulary and imports {other}"
+        elif other != here:
+            assert level(other) < level(here), f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_stand_at_the_top(module: str) -> None:
+    parsed = tree(module)
+    top = {id(node) for node in parsed.body}
+    inner = [
+        node.lineno
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in top
+    ]
+    assert inner == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_are_short_and_say_what_they_are(module: str) -> None:
+    lines = (SOURCE / module).read_text("utf-8").count("\n")
+    docstring = ast.get_docstring(tree(module))
+    assert docstring, f"{module} has no docstring"
+    assert lines <= LONGEST_MODULE or "lines because" in docstring, f"{module} has {lines} lines"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_unsafe_is_used(module: str) -> None:
+    assert not UNSAFE_MODULES & {name.partition(".")[0] for name in imports(module)}
+    calls = {
+        node.func.id
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not UNSAFE_CALLS & calls
+
+
+def test_the_broad_except_stands_in_two_places_at_most() -> None:
+    broad = [
+        f"{module}:{node.lineno}"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+    ]
+    assert len(broad) <= 2, broad
+
+
+def test_every_module_can_be_imported_alone() -> None:
+    """Each in an interpreter of its own: what only works because another module came first fails here."""
+    names = [
+        ".".join(["gossamer", *Path(module).with_suffix("").parts]).removesuffix(".__init__") for module in MODULES
+    ]
+    program = (
+        "import os, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        __import__(name); sys.stdout.flush(); os._exit(0)\n"
+        "    assert os.waitpid(child, 0)[1] == 0, name\n"
+        "print(len(sys.argv) - 1)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == f"{len(names)}\n"

@@ -1,0 +1,80 @@
+"""The manual cannot drift: every command, flag and setting is in it, and it speaks of nothing that is gone."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gossamer import config
+from gossamer.cli.main import COMMANDS, command_parser, overview
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text("utf-8")
+CONFIGURATION_PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+DEPENDENCIES_PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+
+
+def flags(help_text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text))
+
+
+def section(page: str, heading: str) -> str:
+    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found, f"no heading {heading!r}"
+    return found[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_each_of_its_flags_is_documented(command: str) -> None:
+    text = section(COMMANDS_PAGE, f"gossamer {command}")
+    settings = {
+        name for setting in config.settings_by_name().values() for name in (setting.flag, f"--no-{setting.flag[2:]}")
+    }
+    undocumented = flags(command_parser(command).format_help()) - {"--help"} - settings - flags(text)
+    assert undocumented == set()
+    assert f"`gossamer {command}`" in README or f"./gossamer {command}" in README
+
+
+def test_no_command_is_documented_that_does_not_exist() -> None:
+    documented = set(re.findall(r"^## gossamer (\w+)", COMMANDS_PAGE, re.MULTILINE))
+    assert documented == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_flag_is_documented_that_does_not_exist(command: str) -> None:
+    text = section(COMMANDS_PAGE, f"gossamer {command}")
+    assert flags(text) <= flags(command_parser(command).format_help()) | {"--help"}
+
+
+def test_the_overview_lists_every_command() -> None:
+    help_text = overview().format_help()
+    for name, module in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(module.SUMMARY)}$", help_text, re.MULTILINE)
+
+
+def test_the_configuration_page_is_what_the_model_says() -> None:
+    """Written anew by: ./gossamer settings --reference."""
+    start = CONFIGURATION_PAGE.index("## [")
+    assert CONFIGURATION_PAGE[start:] == config.reference()
+
+
+def test_every_dependency_earns_its_line() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = project["project"]["dependencies"] + project["dependency-groups"]["check"]
+    names = [re.split(r"[^\w-]", requirement)[0] for requirement in wanted]
+    assert len(names) > 15
+    missing = [name for name in names if not re.search(rf"^\| {re.escape(name)} ", DEPENDENCIES_PAGE, re.MULTILINE)]
+    assert missing == []
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    links = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text("utf-8"))
+    ]
+    assert [(page.name, target) for page, target in links if not (page.parent / target).exists()] == []
+    assert links
