@@ -113,12 +113,14 @@ def test_nothing_unsafe_is_used(module: str) -> None:
 
 
 def test_the_broad_except_stands_in_two_places_at_most() -> None:
+    """One that cleans up and raises again catches nothing, and does not count."""
     broad = [
         f"{module}:{node.lineno}"
         for module in MODULES
         for node in ast.walk(tree(module))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+        and ast.unparse(node.body[-1]) != "raise"
     ]
     assert len(broad) <= 2, broad
 

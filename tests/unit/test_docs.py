@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gossamer import config
-from gossamer.cli.main import COMMANDS, command_parser, overview
+from gossamer.cli.main import COMMANDS, command_module, command_parser, overview
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -44,14 +44,15 @@ def test_no_command_is_documented_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_flag_is_documented_that_does_not_exist(command: str) -> None:
-    text = section(COMMANDS_PAGE, f"gossamer {command}")
+    lines = section(COMMANDS_PAGE, f"gossamer {command}").splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("    $ curl"))
     assert flags(text) <= flags(command_parser(command).format_help()) | {"--help"}
 
 
 def test_the_overview_lists_every_command() -> None:
     help_text = overview().format_help()
-    for name, module in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(module.SUMMARY)}$", help_text, re.MULTILINE)
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +{re.escape(command_module(name).SUMMARY)}$", help_text, re.MULTILINE)
 
 
 def test_the_configuration_page_is_what_the_model_says() -> None:

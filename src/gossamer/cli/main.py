@@ -3,19 +3,25 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
 
-from gossamer.cli import parse, robots, settings, url
 from gossamer.cli.arguments import Parser, printable
 from gossamer.errors import GossamerError
 
-#: In the order of `gossamer --help`. Each module has SUMMARY, NOTES, add_arguments(parser) and run(arguments).
-COMMANDS: dict[str, ModuleType] = {"url": url, "robots": robots, "parse": parse, "settings": settings}
+#: In the order of `gossamer --help`. Each is a module beside this one with SUMMARY, NOTES, add_arguments(parser) and
+#: run(arguments).
+COMMANDS = ("url", "robots", "parse", "settings", "simweb", "audit")
+
+
+def command_module(name: str) -> ModuleType:
+    """Imported when it is asked for: the simulated web alone takes longer to import than `url` takes to run."""
+    return import_module(f"gossamer.cli.{name}")
 
 
 def command_parser(name: str) -> Parser:
-    module = COMMANDS[name]
+    module = command_module(name)
     parser = Parser(f"gossamer {name}", f"{module.SUMMARY}\n\n{module.NOTES}")
     module.add_arguments(parser)
     return parser
@@ -23,7 +29,7 @@ def command_parser(name: str) -> Parser:
 
 def overview() -> Parser:
     """The parser of `gossamer` itself: it knows the commands' names and nothing of their arguments."""
-    rows = "\n".join(f"  {name:<10}{module.SUMMARY}" for name, module in COMMANDS.items())
+    rows = "\n".join(f"  {name:<10}{command_module(name).SUMMARY}" for name in COMMANDS)
     parser = Parser("gossamer", f"A broad web crawler: polite, multi-process, crash-proof.\n\ncommands:\n{rows}")
     parser.add_argument("--version", action="version", version=f"gossamer {version('gossamer')}")
     parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of the above; each has its --help")
@@ -40,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overview().print_help(sys.stderr)
         return 2
     try:
-        command = overview().read(given[:1]).command
-        code = int(COMMANDS[command].run(command_parser(command).read(given[1:])))
+        command = given[0] if given[0] in COMMANDS else overview().read(given[:1]).command
+        code = int(command_module(command).run(command_parser(command).read(given[1:])))
         sys.stdout.flush()
     except GossamerError as error:
         print(f"gossamer: {printable(str(error))}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""What serving the simulated web costs: see `__main__`."""
