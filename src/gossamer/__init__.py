@@ -14,5 +14,9 @@ bound; `parse/html.py` reads the base URL, the links and the facts, `parse/text.
 `parse/page.py` takes these steps in their order. The links are references again.
 
 `config.py` holds every setting, `errors.py` what can go wrong with us. `cli/` is the command line: it shows each of
-these steps by itself. `testing/` is what we ship for tests.
+these steps by itself.
+
+`testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
+with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/servers.py` starts real Redis
+and PostgreSQL servers.
 """

@@ -1,0 +1,1 @@
+"""What an audit costs. Run it as `python -m benchmarks.audit`."""
