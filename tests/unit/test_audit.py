@@ -623,8 +623,8 @@ def test_what_a_client_sent_cannot_steer_the_terminal(log: str, capsys: pytest.C
     ("arguments", "complaint"),
     [
         (["{empty}"], "no access-*.log"),
-        (["{empty}/gone/access-0.log"], "which web was served"),
-        (["{log}/gone.log"], "cannot read"),
+        (["{empty}/gone/access-0.log"], "does not exist"),
+        (["{empty}/bare"], "which web was served"),
         (["{log}", "--web", "{log}/access-0.log"], "no web that could be served"),
         (["{log}", "--sites", "0"], "no web that could be served"),
         (["{log}", "--sites", "x"], "no whole number"),
@@ -639,6 +639,8 @@ def test_bad_usage_is_one_line(log: str, tmp_path: Path, arguments: list[str], c
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "web.json").write_bytes(msgspec.json.encode(ONE_SITE))
     (tmp_path / "empty" / "other.txt").write_text("something else\n")
+    (tmp_path / "empty" / "bare").mkdir()
+    (tmp_path / "empty" / "bare" / "access-0.log").touch()
     with pytest.raises(UsageError) as raised:
         ran(*(argument.format(log=log, empty=tmp_path / "empty") for argument in arguments))
     assert complaint in str(raised.value)

@@ -50,6 +50,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    files = _files(arguments.logs)
     web = _web(arguments)
     options = {
         "user_agent": arguments.user_agent,
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         restarts=arguments.restarts,
         **{name: value for name, value in options.items() if value is not None},
     )
-    found = audit(read(_files(arguments.logs)), web, rules, examples=arguments.examples)
+    found = audit(read(files), web, rules, examples=arguments.examples)
     if arguments.json:
         print(found.to_json())
     else:
@@ -79,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _files(logs: list[str]) -> list[Path]:
     files: list[Path] = []
     for log in map(Path, logs):
+        if not log.exists():
+            raise UsageError(f"{str(log)!r} does not exist; give an access log, or the log directory of `simweb`")
         found = sorted(log.glob("access-*.log")) if log.is_dir() else [log]
         if not found:
             raise UsageError(f"{str(log)!r} has no access-*.log in it; give the log directory of the simulated web")

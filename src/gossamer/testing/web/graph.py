@@ -114,7 +114,8 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         shares = (name for name in self.__struct_fields__ if name.endswith("_share"))
         wrong += [name for name in shares if not 0 <= getattr(self, name) <= 1]
         if wrong:
-            raise ValueError(f"{', '.join(wrong)}: sizes are 1 or more, shares 0 to 1")
+            given = ", ".join(f"{name} = {getattr(self, name)}" for name in wrong)
+            raise ValueError(f"{given}; sizes are 1 or more, shares 0 to 1")
 
     def site_name(self, index: int) -> str:
         return f"s{index}.test"
