@@ -130,8 +130,8 @@ def test_url_settings_change_the_answer(run: Run) -> None:
 
 
 def test_nothing_reaches_the_terminal_unescaped(run: Run) -> None:
-    ran = run("url", "\x1b]0;owned\x07\u202e\udcff")
-    assert ran.out.splitlines()[0] == r"\x1b]0;owned\x07\u202e\udcff"
+    ran = run("url", "\x1b]0;owned\x07\u202e\udcff\xa0é")
+    assert ran.out.splitlines()[0] == r"\x1b]0;owned\x07\u202e\udcff" "\xa0é"
     assert "\\x1b[31m" in complaint(run("url", "--slots", "\x1b[31m", "http://a/"))
 
 

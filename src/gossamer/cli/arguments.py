@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
+from unicodedata import category
 
 from gossamer.errors import UsageError
 
@@ -52,7 +53,11 @@ def read_file(name: str, *, source: str, at_most: int = -1) -> bytes:
 
 def printable(text: str) -> str:
     """`text` with whatever could steer a terminal (controls, escapes, bidirectional marks) written out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return "".join(c if c.isprintable() or category(c) == "Zs" else _written_out(c) for c in text)
+
+
+def _written_out(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def print_row(name: str, value: object) -> None:
