@@ -9,11 +9,11 @@ is left, because the HTML standard asks for it:
 * A late `<html …>` or `<body …>` adds its attributes to the first one's, each compared with all that are there.
   Renamed to `<div …>` it is an ordinary element.
 
-And one mistake of the parser (1.15.4): where its cap on nesting falls inside a table, a select or a template, it
-forgets that an element was not pushed, empties its stack and reads the word before it: a clean crash, every time. In
-long pages that are so deep, tables are renamed to `<div>` too. That is a guess from the tags as written, and it is not
-made on short pages, where it would cost as much as the parse: a crafted page of 3 KB still kills the process. Whoever
-calls this for the web must survive the death of its process on a page.
+And one mistake of the parser (1.15.4): where its cap on nesting falls inside a table or a template, it forgets that an
+element was not pushed, empties its stack and reads the word before it: a clean crash, every time. In long pages that
+are so deep, tables are renamed to `<div>` too. That is a guess from the tags as written, and it is not made on short
+pages, where it would cost as much as the parse: a crafted page of 3 KB still kills the process. Whoever calls this for
+the web must survive the death of its process on a page.
 
 Nothing is cut: links, text and order stay. Only literal markup inside a script, a title or an attribute of such a page
 may read `<span` for `<b` afterwards.
