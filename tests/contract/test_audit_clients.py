@@ -267,7 +267,7 @@ def crawled(client: type[HonestClient], directory: Path) -> Audit:
 def test_the_honest_client_is_cleared(tmp_path: Path) -> None:
     found = crawled(HonestClient, tmp_path)
     assert found.is_clean, str(found)
-    facts = found.facts
+    facts = found.counts
     assert facts.urls_requested == facts.urls_expected == facts.urls_expected_requested > 40
     assert facts.robots_requests > facts.origins > 5
     assert facts.retries > 0
@@ -297,7 +297,7 @@ def test_each_dishonest_client_is_convicted_of_what_it_did_and_of_nothing_else(
 def test_a_request_that_was_cut_off_and_sent_again_is_no_offence(tmp_path: Path) -> None:
     found = crawled(LosesAConnection, tmp_path)
     assert found.is_clean, str(found)
-    assert found.facts.cut_off == 1
+    assert found.counts.cut_off == 1
 
 
 def test_the_command_needs_no_more_than_the_log_directory_of_several_processes(

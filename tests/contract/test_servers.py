@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -214,30 +214,28 @@ def test_a_stopped_server_says_that_it_is_down_instead_of_giving_a_pid(redis_bin
         server.kill()
 
 
-def test_a_port_that_is_taken_is_given_up_for_another(
-    redis_binary: ServerBinary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def taken_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port that the next server tries first, and that somebody else has."""
     with socket.socket() as rival:
         rival.bind(("127.0.0.1", 0))
         rival.listen()
-        ports = [rival.getsockname()[1], servers.free_port()]
+        taken: int = rival.getsockname()[1]
+        ports = [taken, servers.free_port()]
         monkeypatch.setattr(servers, "free_port", lambda: ports.pop(0))
-        with RedisServer(redis_binary) as server:
-            assert command(server, "PING") == "+PONG\r\n"
-            assert server.port != rival.getsockname()[1]
+        yield taken
 
 
-def test_a_postgres_port_that_is_taken_is_given_up_for_another(
-    postgres_binary: ServerBinary, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as rival:
-        rival.bind(("127.0.0.1", 0))
-        rival.listen()
-        ports = [rival.getsockname()[1], servers.free_port()]
-        monkeypatch.setattr(servers, "free_port", lambda: ports.pop(0))
-        with PostgresServer(postgres_binary) as server:
-            assert query(server, "select 1") == "1"
-            assert server.port != rival.getsockname()[1]
+def test_a_port_that_is_taken_is_given_up_for_another(redis_binary: ServerBinary, taken_port: int) -> None:
+    with RedisServer(redis_binary) as server:
+        assert command(server, "PING") == "+PONG\r\n"
+        assert server.port != taken_port
+
+
+def test_a_postgres_port_that_is_taken_is_given_up_for_another(postgres_binary: ServerBinary, taken_port: int) -> None:
+    with PostgresServer(postgres_binary) as server:
+        assert query(server, "select 1") == "1"
+        assert server.port != taken_port
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's process table")

@@ -142,7 +142,7 @@ def test_an_honest_crawl_is_clean() -> None:
     found = judged(HONEST)
     assert found.findings == ()
     assert (found.is_clean, found.verdict) == (True, "clean")
-    facts = found.facts
+    facts = found.counts
     assert (facts.requests, facts.robots_requests, facts.cut_off, facts.retries, facts.repeats) == (7, 2, 0, 0, 0)
     assert (facts.sites, facts.origins, facts.urls_requested, facts.urls_expected) == (2, 2, 5, 5)
     assert facts.urls_expected_requested == 5
@@ -161,7 +161,7 @@ def test_the_order_of_the_log_does_not_matter() -> None:
 def test_an_empty_log_fetched_nothing() -> None:
     found = judged([])
     assert convicted(found, Offence.NEVER_FETCHED, HOME, MOVED, ONE, TWO, OTHER)
-    assert (found.facts.requests, found.facts.seconds, found.facts.shortest_gap_seconds) == (0, 0.0, None)
+    assert (found.counts.requests, found.counts.seconds, found.counts.shortest_gap_seconds) == (0, 0.0, None)
 
 
 def test_an_empty_log_of_a_partial_crawl_is_clean() -> None:
@@ -188,7 +188,7 @@ def test_the_report_shows_the_first_examples_and_counts_the_rest() -> None:
 def test_the_machine_readable_report_has_all_of_it() -> None:
     shown = json.loads(judged([*HONEST, get(TWO, 100, agent="Mozilla/5.0 \x1b[31m")]).to_json())
     assert shown["verdict"] == "convicted of: duplicate, user-agent"
-    assert shown["facts"]["requests"] == 8
+    assert shown["counts"]["requests"] == 8
     assert [finding["offence"] for finding in shown["findings"]] == ["duplicate", "user-agent"]
     assert shown["findings"][1]["examples"] == [{"at_seconds": 100.0, "url": TWO, "detail": r"'Mozilla/5.0 \x1b[31m'"}]
 
@@ -226,7 +226,7 @@ def test_what_robots_txt_keeps_out_is_disallowed_and_not_also_unreachable() -> N
 def test_what_was_found_on_a_disallowed_page_is_its_consequence() -> None:
     found = judged([*HONEST, get(SECRET, 50), get(BEHIND, 70), get(FAR_BEHIND, 90)])
     assert convicted(found, Offence.DISALLOWED, SECRET)
-    assert found.facts.behind_disallowed == 2
+    assert found.counts.behind_disallowed == 2
     assert "2 more were found only on pages that were not to be fetched" in str(found)
 
 
@@ -234,7 +234,7 @@ def test_what_a_disallowed_url_redirects_to_is_its_consequence() -> None:
     web = HandMadeWeb(redirects={SECRET: ORPHAN})
     found = judged([*HONEST, get(SECRET, 50, status=302), get(ORPHAN, 70)], web)
     assert convicted(found, Offence.DISALLOWED, SECRET)
-    assert found.facts.behind_disallowed == 1
+    assert found.counts.behind_disallowed == 1
 
 
 def test_files_are_too_much_for_a_crawl_that_wants_none() -> None:
@@ -252,7 +252,7 @@ def test_a_sitemap_may_be_read_or_left() -> None:
 def test_a_host_of_no_site_of_this_web_is_foreign() -> None:
     found = judged([*HONEST, get("http://elsewhere.example/robots.txt", 50), get("http://elsewhere.example/x", 50)])
     assert convicted(found, Offence.FOREIGN, "http://elsewhere.example/robots.txt", "http://elsewhere.example/x")
-    assert found.facts.robots_requests == 2
+    assert found.counts.robots_requests == 2
 
 
 @pytest.mark.parametrize("host", ["", "a..test", "[::", "\udcff\udcfe", "a.test:99999", "x" * 3000])
@@ -307,14 +307,14 @@ def test_an_answer_is_final(status: int) -> None:
 def test_an_answer_may_be_asked_for_again(status: int) -> None:
     found = judged([*HONEST, get(ONE, -20, status=status), get(ROBOTS, -31)][1:])
     assert found.is_clean
-    assert (found.facts.retries, found.facts.repeats) == (1, 0)
+    assert (found.counts.retries, found.counts.repeats) == (1, 0)
 
 
 def test_a_request_that_was_cut_off_may_be_sent_again_and_only_until_one_is_answered() -> None:
     requests = [*HONEST[:2], get(ONE, 12, aborted=True), get(ONE, 23, aborted=True, status=0), get(ONE, 34)]
     found = judged(requests, rules=rules(is_partial=True))
     assert found.is_clean
-    assert (found.facts.cut_off, found.facts.retries) == (2, 2)
+    assert (found.counts.cut_off, found.counts.retries) == (2, 2)
     assert convicted(judged([*requests, get(ONE, 45)], rules=rules(is_partial=True)), Offence.DUPLICATE, ONE)
 
 
@@ -345,7 +345,7 @@ def test_a_kill_may_cost_as_many_repeats_as_were_in_flight_and_no_more() -> None
     requests = [*HONEST, get(ONE, 50), get(TWO, 70)]
     found = judged(requests, rules=rules(repeats=2))
     assert found.is_clean
-    assert found.facts.repeats == 2
+    assert found.counts.repeats == 2
     assert convicted(judged(requests, rules=rules(repeats=1)), Offence.DUPLICATE, ONE, TWO)
 
 
@@ -486,7 +486,7 @@ def test_the_redirects_of_robots_txt_are_followed_first_and_exempt_like_itself()
     hops = [get(ROBOTS, -2, status=301), get(first, -1, status=302), get(second, 0)]
     found = judged([*hops, *HONEST[1:]], web)
     assert found.is_clean
-    assert found.facts.robots_requests == 4
+    assert found.counts.robots_requests == 4
     assert convicted(judged([*hops[:2], *HONEST[1:]], web), Offence.ROBOTS_NOT_FIRST, HOME)
 
 
@@ -584,7 +584,7 @@ def test_logs_of_a_web_that_is_described_by_flags(log: str, capsys: pytest.Captu
 
 def test_a_single_log_is_read_with_the_web_beside_it(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ran(f"{log}/access-0.log", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["facts"]["requests"] == 2
+    assert json.loads(capsys.readouterr().out)["counts"]["requests"] == 2
 
 
 def test_flags_change_what_the_file_says(log: str, capsys: pytest.CaptureFixture[str]) -> None:

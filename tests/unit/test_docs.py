@@ -8,6 +8,8 @@ import pytest
 
 from gossamer import config
 from gossamer.cli.main import COMMANDS, command_module, command_parser, overview
+from gossamer.fetch.robots_rules import Reason
+from gossamer.testing.audit.report import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -47,6 +49,13 @@ def test_no_flag_is_documented_that_does_not_exist(command: str) -> None:
     lines = section(COMMANDS_PAGE, f"gossamer {command}").splitlines()
     text = "\n".join(line for line in lines if not line.startswith("    $ curl"))
     assert flags(text) <= flags(command_parser(command).format_help()) | {"--help"}
+
+
+def test_every_reason_and_every_offence_is_explained() -> None:
+    reasons = re.findall(r"^\| `([\w-]+)` \|", section(COMMANDS_PAGE, "gossamer robots"), re.MULTILINE)
+    assert reasons == list(Reason)
+    offences = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", section(COMMANDS_PAGE, "gossamer audit"), re.MULTILINE)
+    assert dict(offences) == MEANINGS
 
 
 def test_the_overview_lists_every_command() -> None:

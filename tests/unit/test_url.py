@@ -143,6 +143,7 @@ def test_parameters_are_removed_only_by_a_setting() -> None:
         ("http://example.com/?", "http://example.com/?"),
         ("http://example.com/?fbclid", "http://example.com/"),
         ("http://example.com/?xgclid=1", "http://example.com/?xgclid=1"),
+        ("http://example.com/?braid=1&gbraid=2&wbraid=3", "http://example.com/?braid=1"),
         ("http://example.com/?sid=9682993c8daa2c5497996114facdc805", "http://example.com/"),
         ("http://example.com/?sid=12", "http://example.com/?sid=12"),
         ("http://example.com/(S(abc123))/page.aspx", "http://example.com/page.aspx"),

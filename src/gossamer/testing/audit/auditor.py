@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
-from gossamer.testing.audit.report import NEVER, Audit, Charges, Facts, Offence
+from gossamer.testing.audit.report import NEVER, Audit, Charges, Counts, Offence
 from gossamer.testing.audit.robots import RobotsVisits
 from gossamer.testing.audit.rules import KnownWeb, Rules
 from gossamer.testing.audit.visits import Visit, Visits, collected
@@ -48,7 +48,7 @@ def audit(requests: Iterable[Request], known: KnownWeb, rules: Rules, *, example
         charges.add(Offence.USER_AGENT, visit.started_at_ns, visit.url, f"{agent!a}")
     repeats = charges.count(Offence.DUPLICATE)
     return Audit(
-        facts=Facts(
+        counts=Counts(
             requests=visits.count,
             robots_requests=robots.count,
             cut_off=len(visits.aborted),

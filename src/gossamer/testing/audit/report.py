@@ -61,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True):
     examples: tuple[Example, ...]
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """What was counted, whether or not it is an offence."""
 
     requests: int
@@ -87,7 +87,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 class Audit(msgspec.Struct, frozen=True):
     """The answer of `audit`: clean if and only if there are no findings."""
 
-    facts: Facts
+    counts: Counts
     findings: tuple[Finding, ...]
 
     @property
@@ -107,16 +107,16 @@ class Audit(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """The report. URLs and details hold what a client sent: a terminal wants them escaped."""
-        facts = self.facts
-        gap = "none" if facts.shortest_gap_seconds is None else f"{facts.shortest_gap_seconds:.3f} s"
-        yield f"requests      {facts.requests:,} in {facts.seconds:,.3f} s"
-        yield f"  robots.txt  {facts.robots_requests:,}"
-        yield f"  cut off     {facts.cut_off:,}"
-        yield f"  retries     {facts.retries:,}"
-        yield f"  repeats     {facts.repeats:,}"
-        yield f"urls          {facts.urls_requested:,} requested, {facts.urls_expected_requested:,} of them expected"
-        yield f"  expected    {facts.urls_expected:,}"
-        yield f"sites         {facts.sites:,} with {facts.origins:,} origins"
+        counts = self.counts
+        gap = "none" if counts.shortest_gap_seconds is None else f"{counts.shortest_gap_seconds:.3f} s"
+        yield f"requests      {counts.requests:,} in {counts.seconds:,.3f} s"
+        yield f"  robots.txt  {counts.robots_requests:,}"
+        yield f"  cut off     {counts.cut_off:,}"
+        yield f"  retries     {counts.retries:,}"
+        yield f"  repeats     {counts.repeats:,}"
+        yield f"urls          {counts.urls_requested:,} requested, {counts.urls_expected_requested:,} of them expected"
+        yield f"  expected    {counts.urls_expected:,}"
+        yield f"sites         {counts.sites:,} with {counts.origins:,} origins"
         yield f"shortest gap  {gap}"
         for finding in self.findings:
             yield f"{finding.offence} ({finding.count:,}): {MEANINGS[finding.offence]}"
@@ -126,8 +126,8 @@ class Audit(msgspec.Struct, frozen=True):
                 yield f"  {when}{example.url:.{_SHOWN_CHARACTERS}}{detail:.{_SHOWN_CHARACTERS}}"
             if finding.count > len(finding.examples):
                 yield f"  … and {finding.count - len(finding.examples):,} more"
-        if facts.behind_disallowed:
-            yield f"{facts.behind_disallowed:,} more were found only on pages that were not to be fetched"
+        if counts.behind_disallowed:
+            yield f"{counts.behind_disallowed:,} more were found only on pages that were not to be fetched"
         yield f"verdict       {self.verdict}"
 
     def __str__(self) -> str:

@@ -44,7 +44,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     keep_alive: bool
 
 
-class Site(Protocol):
+class Server(Protocol):
     """Who answers: `SimulatedWeb`, seen from a connection."""
 
     contexts: Contexts | None
@@ -68,7 +68,7 @@ class Channel:
 
     scheme = "http"
 
-    def __init__(self, web: Site) -> None:
+    def __init__(self, web: Server) -> None:
         self.web = web
         self.client_port = 0
         self.task: asyncio.Task[None] | None = None
@@ -246,7 +246,7 @@ class TlsChannel(Channel):
 
     scheme = "https"
 
-    def __init__(self, web: Site) -> None:
+    def __init__(self, web: Server) -> None:
         super().__init__(web)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._hello = b""

@@ -28,7 +28,7 @@ from gossamer.testing.web.server import SimulatedWeb, bound_socket, prepare
 _STOP_SECONDS = 20.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What a server process is told on its standard input."""
 
     web: Web
@@ -111,7 +111,7 @@ class WebProcesses:
         return any(process.poll() is not None for process in self._running)
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        settings = Settings(
+        orders = Orders(
             web=self.web,
             log_directory=str(self._directory),
             http_port=self.http_port,
@@ -129,7 +129,7 @@ class WebProcesses:
         )
         assert process.stdin is not None  # noqa: S101 (opened above; for the type checker)
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(msgspec.json.encode(settings) + b"\n")
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
             process.stdin.flush()
         return process
 
@@ -156,18 +156,18 @@ class WebProcesses:
                 self.totals.append(msgspec.json.decode(said, type=Totals))
 
 
-async def serve(settings: Settings) -> Totals:
+async def serve(orders: Orders) -> Totals:
     """One server process, until its standard input ends or it is told to."""
     simulated = SimulatedWeb(
-        settings.web,
-        log_directory=Path(settings.log_directory),
-        hostile=hostile_sites() if settings.hostile else {},
-        tls_hostile=tls_hosts() if settings.hostile else {},
-        https=settings.https,
-        keep_alive=settings.keep_alive,
-        http_port=settings.http_port,
-        https_port=settings.https_port,
-        process=settings.process,
+        orders.web,
+        log_directory=Path(orders.log_directory),
+        hostile=hostile_sites() if orders.hostile else {},
+        tls_hostile=tls_hosts() if orders.hostile else {},
+        https=orders.https,
+        keep_alive=orders.keep_alive,
+        http_port=orders.http_port,
+        https_port=orders.https_port,
+        process=orders.process,
     )
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -188,8 +188,8 @@ async def serve(settings: Settings) -> Totals:
 
 def main() -> None:
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
-        settings = msgspec.json.decode(unbuffered.readline(), type=Settings)
-    totals = asyncio.run(serve(settings))
+        orders = msgspec.json.decode(unbuffered.readline(), type=Orders)
+    totals = asyncio.run(serve(orders))
     sys.stdout.buffer.write(msgspec.json.encode(totals))
     sys.stdout.flush()
 

@@ -225,9 +225,8 @@ class SimulatedWeb:
         headers, body = self._content(answer, head)
         if answer.retry_after_seconds is not None:
             headers += self._retry_after(url, answer.retry_after_seconds)
-        status = answer.status
-        if status == 200 and not body:
-            status = 304
+        # A page has no body only for a client that has it already.
+        status = 304 if answer.is_page and not body else answer.status
         channel.respond(status, self._common() + headers, b"" if head.method == "HEAD" else body, len(body))
 
     def _content(self, answer: Answer, head: Head) -> tuple[str, bytes]:
