@@ -2,16 +2,10 @@
 
 One frozen section per stage; a stage receives its own section and sees no other. A setting has one name everywhere:
 `max_links` stands under its section in the TOML file, is `GOSSAMER_MAX_LINKS` in the environment and `--max-links` on
-the command line. Names are unique over all sections.
-
-The three layers arrive as plain mappings: reading files and the environment is the command line's work.
+the command line. Names are unique over all sections. How a value is read, judged and combined is in `layers.py`.
 """
 
-import difflib
-import re
-from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,13 +13,14 @@ from msgspec import Meta
 from gossamer.errors import UsageError
 
 SiteKey = Literal["domain", "host"]
-_WORDING = "wording"  # in Meta.extra: what is allowed, where the type alone does not say it
-_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_SIZE = re.compile(r"\s*(\d{1,15})\s*([a-zA-Z]*)\s*", re.ASCII)
-_SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
-
-#: Environment variables with our prefix that are not settings: the launcher and the tests read them.
-RESERVED_VARIABLES = re.compile(r"GOSSAMER_(PYTHON|TEST_\w+)")
+Scope = Literal["any", "seeds"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+#: In Meta.extra: what is allowed, where the type alone does not say it.
+WORDING = "wording"
+SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
+SIZE_OR_NONE_WORDING = "a number of bytes, such as 1048576 or 1MiB; 0 is none"
+PATTERN_WORDING = "a regular expression"
+_ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}"
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +31,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^[!-?A-~]+@[!-?A-~]+\Z",
             description="Address at which a site's owner reaches whoever runs the crawl.",
-            extra={_WORDING: "an e-mail address, such as crawl@example.org"},
+            extra={WORDING: "an e-mail address, such as crawl@example.org"},
         ),
     ] = ""
     contact: Annotated[
@@ -44,7 +39,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^https?://[!-~]+\Z",
             description="Page that says what the crawl is for and how to be left out of it.",
-            extra={_WORDING: "an http: or https: URL, such as https://example.org/crawl"},
+            extra={WORDING: "an http: or https: URL, such as https://example.org/crawl"},
         ),
     ] = ""
 
@@ -81,23 +76,203 @@ class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
 
+class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which candidates are admitted. A change at a resume also reaches what is queued already."""
+
+    scope: Annotated[
+        Scope,
+        Meta(description="Follow links to any site, or only to sites that were seeded."),
+    ] = "any"
+    max_depth: Annotated[
+        int, Meta(ge=-1, description="Most links between a seed and a page; 0 is the seeds alone, -1 is no limit.")
+    ] = -1
+    max_hops: Annotated[int, Meta(ge=0, le=20, description="Most redirects in a row.")] = 5
+    include: Annotated[
+        str,
+        Meta(
+            description="Admit only URLs in which this is found; seeds are always admitted.",
+            extra={WORDING: PATTERN_WORDING},
+        ),
+    ] = ""
+    exclude: Annotated[
+        str,
+        Meta(description="Admit no URL in which this is found.", extra={WORDING: PATTERN_WORDING}),
+    ] = ""
+    skip_extensions: Annotated[
+        str,
+        Meta(
+            description="Endings of paths that are not asked for.",
+            extra={WORDING: "endings without their dot, with spaces between them"},
+        ),
+    ] = (
+        "7z apk avi bin bmp bz2 css dmg doc docx eot epub exe flac gif gz ico iso jar jpeg jpg js m4a m4v mkv mov mp3"
+        " mp4 mpeg mpg msi ods odt ogg otf pdf png ppt pptx rar rpm svg swf tar tgz tif tiff ttf wav webm webp wma wmv"
+        " woff woff2 xls xlsx xz zip"
+    )
+    max_site_queue: Annotated[
+        int, Meta(ge=1, description="Most URLs that wait in one site's queue; more are counted and left out.")
+    ] = 1_000_000
+
+
+class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a site is left in peace."""
+
+    delay_seconds: Annotated[
+        float,
+        Meta(ge=0, le=86400, description="Seconds from the end of a request to a site to the start of the next one."),
+    ] = msgspec.field(default=70.0, name="delay")
+    max_crawl_delay_seconds: Annotated[
+        float,
+        Meta(
+            ge=0, le=86400, description="A site whose robots.txt asks for a longer Crawl-delay, in seconds, is dropped."
+        ),
+    ] = msgspec.field(default=300.0, name="max_crawl_delay")
+    backoff_seconds: Annotated[
+        float,
+        Meta(
+            ge=0.01,
+            le=3600,
+            description="First wait after a site failed or was busy, in seconds; each failure in a row doubles it.",
+        ),
+    ] = msgspec.field(default=30.0, name="backoff")
+    max_failures: Annotated[
+        int, Meta(ge=1, le=1000, description="Failures in a row after which a site is dropped.")
+    ] = 12
+    max_attempts: Annotated[
+        int, Meta(ge=1, le=100, description="Most attempts at one URL that fails for a passing reason.")
+    ] = 3
+
+
+class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How requests are made."""
+
+    num_fetcher_processes: Annotated[
+        int, Meta(ge=0, le=1024, description="Fetcher processes, the leader included; 0 chooses by the processors.")
+    ] = 0
+    fetcher_workers: Annotated[
+        int, Meta(ge=1, le=100_000, description="Most requests at once, of each fetcher process.")
+    ] = 500
+    verify_tls: Annotated[bool, Meta(description="Fetch nothing from a site whose certificate is not valid.")] = False
+    allow_private_addresses: Annotated[
+        bool, Meta(description="Also connect to loopback, private, link-local and other special addresses.")
+    ] = False
+    resolver: Annotated[
+        str,
+        Meta(
+            pattern=r"^(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}\Z",
+            description="Name server to ask instead of the system's.",
+            extra={WORDING: "ADDRESS:PORT, such as 127.0.0.1:53 or [::1]:53"},
+        ),
+    ] = ""
+    connect_to: Annotated[
+        str,
+        Meta(
+            pattern=rf"^({_ENDPOINT}|https?={_ENDPOINT}(,https?={_ENDPOINT})?)\Z",
+            description="Connect there, whatever the URL's host and port; for tests.",
+            extra={WORDING: "ADDRESS:PORT, or http=ADDRESS:PORT,https=ADDRESS:PORT"},
+        ),
+    ] = ""
+    media_types: Annotated[
+        str,
+        Meta(
+            description="Media types that are downloaded.",
+            extra={WORDING: "media types with spaces between them"},
+        ),
+    ] = "text/html application/xhtml+xml text/plain"
+    fetch_timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds for a whole request.")] = (
+        msgspec.field(default=60.0, name="fetch_timeout")
+    )
+    dns_timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Seconds for resolving a name.")] = (
+        msgspec.field(default=10.0, name="dns_timeout")
+    )
+    connect_timeout_seconds: Annotated[
+        float, Meta(gt=0, le=600, description="Seconds for connecting to one address.")
+    ] = msgspec.field(default=10.0, name="connect_timeout")
+    tls_timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Seconds for the TLS handshake.")] = (
+        msgspec.field(default=10.0, name="tls_timeout")
+    )
+    header_timeout_seconds: Annotated[
+        float, Meta(gt=0, le=600, description="Seconds from the request to the end of the answer's head.")
+    ] = msgspec.field(default=15.0, name="header_timeout")
+    min_rate_bytes: Annotated[
+        int, Meta(ge=0, description="Fewest bytes a second that a body must come with after its first ten seconds.")
+    ] = msgspec.field(default=1024, name="min_rate")
+
+
+class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may wait between fetchers and parsers."""
+
+    soft_limit: Annotated[int, Meta(ge=1, description="Pages waiting to be parsed above which fetchers slow down.")] = (
+        2_000
+    )
+    hard_limit: Annotated[
+        int,
+        Meta(
+            ge=1, description="Pages waiting to be parsed above which fetchers stop, until it is below the soft limit."
+        ),
+    ] = 6_000
+    spool_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            description="Bytes waiting to be parsed above which fetchers stop; they slow down from a third of it.",
+            extra={WORDING: SIZE_WORDING},
+        ),
+    ] = 1 << 30
+
+
 class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is read of a page."""
+
+    num_parser_processes: Annotated[
+        int, Meta(ge=0, le=1024, description="Parser processes; 0 chooses by the processors.")
+    ] = 0
+    parser_workers: Annotated[
+        int, Meta(ge=1, le=10_000, description="Most pages that a parser reads ahead of admission and sinks.")
+    ] = 80
 
     max_body_bytes: Annotated[
         int,
         Meta(
             ge=1,
             description="Most bytes of a body, both as received and after its content encoding is undone.",
-            extra={_WORDING: _SIZE_WORDING},
+            extra={WORDING: SIZE_WORDING},
         ),
     ] = msgspec.field(default=10 << 20, name="max_body")
     max_parse_bytes: Annotated[
         int,
-        Meta(ge=1, description="Most bytes of a decoded body that are parsed.", extra={_WORDING: _SIZE_WORDING}),
+        Meta(ge=1, description="Most bytes of a decoded body that are parsed.", extra={WORDING: SIZE_WORDING}),
     ] = 1 << 20
     max_links: Annotated[int, Meta(ge=0, description="Most links taken from one page; the others are counted.")] = 6000
     text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the frontier is kept, and when the crawl ends."""
+
+    store: Annotated[
+        str,
+        Meta(
+            pattern=r"^sqlite\Z",
+            description="Where the frontier is kept: in the data directory, or on a server.",
+            extra={WORDING: "sqlite"},
+        ),
+    ] = "sqlite"
+    max_pages: Annotated[
+        int, Meta(ge=0, description="Stop after so many pages, over all runs of the crawl; 0 is no limit.")
+    ] = 0
+    max_duration_seconds: Annotated[
+        float, Meta(ge=0, description="Stop this run after so many seconds; 0 is no limit.")
+    ] = msgspec.field(default=0.0, name="max_duration")
+    min_free_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Free space of the data directory's disk below which no URL is leased.",
+            extra={WORDING: SIZE_OR_NONE_WORDING},
+        ),
+    ] = msgspec.field(default=256 << 20, name="min_free")
+    log_level: Annotated[LogLevel, Meta(description="What is written to the log files of the processes.")] = "info"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,168 +280,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     identity: IdentitySettings = IdentitySettings()
     url: UrlSettings = UrlSettings()
+    scope: ScopeSettings = ScopeSettings()
+    politeness: PolitenessSettings = PolitenessSettings()
+    fetch: FetchSettings = FetchSettings()
+    spool: SpoolSettings = SpoolSettings()
     parse: ParseSettings = ParseSettings()
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """One setting as the user meets it."""
-
-    section: str
-    name: str
-    default: Any
-    description: str
-    allowed: str
-    type: Any
-    """Its annotation, by which values are converted and judged."""
-
-    @property
-    def variable(self) -> str:
-        return f"GOSSAMER_{self.name.upper()}"
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def is_switch(self) -> bool:
-        return get_args(self.type)[0] is bool
-
-    @property
-    def placeholder(self) -> str:
-        """What stands behind the flag in a command's help."""
-        base = get_args(self.type)[0]
-        if base is int:
-            return "BYTES" if self.allowed == _SIZE_WORDING else "N"
-        return "|".join(get_args(base)) or self.name.upper()
-
-    def read(self, value: object, source: str, *, typed: bool) -> Any:
-        """`value` as this setting's type. Flags and the environment hold only text; a TOML file is `typed`."""
-        try:
-            size = _size(value) if self.allowed == _SIZE_WORDING and isinstance(value, str) else value
-            return msgspec.convert(size, self.type, strict=typed)
-        except msgspec.ValidationError:
-            message = f"{source}: {value!r:.200} is not a value for {self.name}; allowed: {self.allowed}"
-            raise UsageError(message) from None
-
-
-@cache
-def settings_by_name() -> dict[str, Setting]:
-    """Every setting there is, in the order of the sections."""
-    found: dict[str, Setting] = {}
-    for section in msgspec.structs.fields(Settings):
-        for field in msgspec.structs.fields(section.type):
-            base, meta = get_args(field.type)
-            found[field.encode_name] = Setting(
-                section=section.name,
-                name=field.encode_name,
-                default=field.default,
-                description=meta.description,
-                allowed=_allowed(base, meta),
-                type=field.type,
-            )
-    return found
-
-
-class Given(NamedTuple):
-    """A value that the user gave, and where, in words that find the place again."""
-
-    value: Any
-    source: str
-
-
-Layer = Mapping[str, Given]
-
-
-def toml_layer(document: Mapping[str, Any], file: str) -> Layer:
-    """The settings of a parsed TOML file: one table per section."""
-    layer: dict[str, Given] = {}
-    known = settings_by_name()
-    sections = list(dict.fromkeys(setting.section for setting in known.values()))
-    for section, table in document.items():
-        if section not in sections:
-            raise UsageError(f"{file}: unknown section [{section}]{_nearest(section, sections)}")
-        if not isinstance(table, dict):
-            raise UsageError(f"{file}: {section} = {table!r:.200} is not a section; write [{section}] on its own line")
-        names = [name for name, setting in known.items() if setting.section == section]
-        for name, value in table.items():
-            source = f"{file} [{section}] {name}"
-            if name not in names:
-                elsewhere = f"; it belongs into [{known[name].section}]" if name in known else _nearest(name, names)
-                raise UsageError(f"{source}: unknown setting{elsewhere}")
-            layer[name] = Given(known[name].read(value, source, typed=True), source)
-    return layer
-
-
-def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """The settings among the environment's variables."""
-    by_variable = {setting.variable: setting for setting in settings_by_name().values()}
-    layer: dict[str, Given] = {}
-    for variable, value in environment.items():
-        if not variable.startswith("GOSSAMER_") or RESERVED_VARIABLES.fullmatch(variable):
-            continue
-        if variable not in by_variable:
-            raise UsageError(f"{variable}={value!r:.200}: unknown variable{_nearest(variable, by_variable)}")
-        setting = by_variable[variable]
-        layer[setting.name] = Given(setting.read(value, variable, typed=False), variable)
-    return layer
-
-
-def flag_layer(flags: Mapping[str, str | bool]) -> Layer:
-    """The settings among the command line's flags, by name."""
-    layer: dict[str, Given] = {}
-    for name, value in flags.items():
-        setting = settings_by_name()[name]
-        source = setting.flag if value is not False else f"--no-{setting.flag[2:]}"
-        layer[name] = Given(setting.read(value, source, typed=False), source)
-    return layer
-
-
-def combine(layers: Iterable[Layer]) -> Settings:
-    """The settings to run with: of every setting the last layer that gives it, else its default."""
-    given = {name: value.value for layer in layers for name, value in layer.items()}
-    sections: dict[str, dict[str, Any]] = {}
-    for name, value in given.items():
-        sections.setdefault(settings_by_name()[name].section, {})[name] = value
-    return msgspec.convert(sections, Settings)
-
-
-def show(value: object) -> str:
-    """A setting's value as TOML has it."""
-    return msgspec.json.encode(value).decode()
-
-
-def reference() -> str:
-    """docs/configuration.md's tables."""
-    lines: list[str] = []
-    for section in msgspec.structs.fields(Settings):
-        lines += [f"## [{section.name}]", "", f"{section.type.__doc__}", ""]
-        lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
-        for setting in settings_by_name().values():
-            if setting.section == section.name:
-                names = f"`{setting.name}`<br>`{setting.variable}`<br>`{setting.flag}`"
-                lines.append(f"| {names} | `{show(setting.default)}` | {setting.allowed} | {setting.description} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _allowed(base: Any, meta: Meta) -> str:
-    if meta.extra:
-        return str(meta.extra[_WORDING])
-    if base is bool:
-        return "true or false"
-    if base is int:
-        return f"a whole number, at least {meta.ge}" + (f" and at most {meta.le}" if meta.le is not None else "")
-    return " or ".join(get_args(base))
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {matches[0]}?" if matches else f"; known are {', '.join(known)}"
-
-
-def _size(text: str) -> int | str:
-    """`1MiB` as a number; what is no size comes back as it was, to be refused as such."""
-    match = _SIZE.fullmatch(text)
-    if match is None or match[2].lower() not in _SIZE_UNITS:
-        return text
-    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+    run: RunSettings = RunSettings()

@@ -14,7 +14,7 @@ SOURCE = Path(gossamer.__file__).parent
 
 #: From the bottom up. A package may import its own modules and any package of a lower level, never one beside it.
 LEVELS: list[set[str]] = [
-    {"url", "records", "errors", "config"},
+    {"url", "records", "errors", "config", "layers"},
     {"frontier", "spool", "sinks"},
     {"seed", "fetch", "parse", "report"},
     {"run"},

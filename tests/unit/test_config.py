@@ -7,39 +7,40 @@ from typing import Any
 import msgspec
 import pytest
 
-from gossamer import config
+from gossamer import layers
+from gossamer.config import IdentitySettings, Settings
 from gossamer.errors import UsageError
 
 
 def flag(name: str, value: str | bool) -> object:
-    return config.flag_layer({name: value})[name].value
+    return layers.flag_layer({name: value})[name].value
 
 
 def test_flags_override_the_environment_which_overrides_the_file() -> None:
-    file = config.toml_layer({"url": {"slots": 1, "max_url_length": 100}, "parse": {"text": False}}, "f.toml")
-    environment = config.environment_layer({"GOSSAMER_SLOTS": "2", "GOSSAMER_MAX_URL_LENGTH": "200", "HOME": "/"})
-    flags = config.flag_layer({"slots": "3"})
-    settings = config.combine([file, environment, flags])
+    file = layers.toml_layer({"url": {"slots": 1, "max_url_length": 100}, "parse": {"text": False}}, "f.toml")
+    environment = layers.environment_layer({"GOSSAMER_SLOTS": "2", "GOSSAMER_MAX_URL_LENGTH": "200", "HOME": "/"})
+    flags = layers.flag_layer({"slots": "3"})
+    settings = layers.combine([file, environment, flags])
     assert (settings.url.slots, settings.url.max_url_length, settings.parse.text) == (3, 200, False)
     assert settings.url.site_key == "domain"
 
 
 def test_nothing_given_means_the_defaults() -> None:
-    assert config.combine([]) == config.Settings()
+    assert layers.combine([]) == Settings()
 
 
 def test_each_name_is_unique_over_all_sections() -> None:
     names = Counter(
         field.encode_name
-        for section in msgspec.structs.fields(config.Settings)
+        for section in msgspec.structs.fields(Settings)
         for field in msgspec.structs.fields(section.type)
     )
     assert names.most_common(1)[0][1] == 1
-    assert list(names) == list(config.settings_by_name())
+    assert list(names) == list(layers.settings_by_name())
 
 
 def test_every_default_is_itself_an_allowed_value() -> None:
-    for setting in config.settings_by_name().values():
+    for setting in layers.settings_by_name().values():
         if setting.default != "":
             assert setting.read(setting.default, "here", typed=True) == setting.default
 
@@ -47,12 +48,12 @@ def test_every_default_is_itself_an_allowed_value() -> None:
 @pytest.mark.parametrize(("text", "size"), [("7", 7), ("1KiB", 1024), ("10 MiB", 10 << 20), ("2gib", 2 << 30)])
 def test_sizes_may_carry_a_unit(text: str, size: int) -> None:
     assert flag("max_body", text) == size
-    assert config.toml_layer({"parse": {"max_body": text}}, "f.toml")["max_body"].value == size
+    assert layers.toml_layer({"parse": {"max_body": text}}, "f.toml")["max_body"].value == size
 
 
 @pytest.mark.parametrize("text", ["true", "True", "1"])
 def test_switches_read_the_usual_words(text: str) -> None:
-    assert config.environment_layer({"GOSSAMER_STRIP_TRACKING": text})["strip_tracking"].value is True
+    assert layers.environment_layer({"GOSSAMER_STRIP_TRACKING": text})["strip_tracking"].value is True
 
 
 @pytest.mark.parametrize(
@@ -72,13 +73,13 @@ def test_switches_read_the_usual_words(text: str) -> None:
     ],
 )
 def test_a_bad_value_is_named_with_its_source_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
-    setting = config.settings_by_name()[name]
-    layers: list[tuple[str, Any]] = [
-        (setting.flag, lambda: config.flag_layer({name: value})),
-        (setting.variable, lambda: config.environment_layer({setting.variable: value})),
-        (f"f.toml [{setting.section}] {name}", lambda: config.toml_layer({setting.section: {name: value}}, "f.toml")),
+    setting = layers.settings_by_name()[name]
+    sources: list[tuple[str, Any]] = [
+        (setting.flag, lambda: layers.flag_layer({name: value})),
+        (setting.variable, lambda: layers.environment_layer({setting.variable: value})),
+        (f"f.toml [{setting.section}] {name}", lambda: layers.toml_layer({setting.section: {name: value}}, "f.toml")),
     ]
-    for source, layer in layers:
+    for source, layer in sources:
         with pytest.raises(UsageError) as caught:
             layer()
         message = str(caught.value)
@@ -88,7 +89,7 @@ def test_a_bad_value_is_named_with_its_source_and_what_is_allowed(name: str, val
 
 def test_a_number_in_the_file_must_be_a_number() -> None:
     with pytest.raises(UsageError, match=r"'64' is not a value for slots"):
-        config.toml_layer({"url": {"slots": "64"}}, "f.toml")
+        layers.toml_layer({"url": {"slots": "64"}}, "f.toml")
 
 
 @pytest.mark.parametrize(
@@ -97,42 +98,42 @@ def test_a_number_in_the_file_must_be_a_number() -> None:
         ({"url": {"slot": 1}}, "f.toml [url] slot: unknown setting; did you mean slots?"),
         ({"url": {"max_links": 1}}, "f.toml [url] max_links: unknown setting; it belongs into [parse]"),
         ({"urls": {"slots": 1}}, "f.toml: unknown section [urls]; did you mean url?"),
-        ({"zzz": {}}, "f.toml: unknown section [zzz]; known are identity, url, parse"),
+        ({"zzz": {}}, "f.toml: unknown section [zzz]; known are identity, url, scope, politeness, fetch, spool, parse, run"),
         ({"url": 3}, "f.toml: url = 3 is not a section; write [url] on its own line"),
     ],
 )
 def test_an_unknown_key_is_an_error_that_names_the_nearest(document: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        config.toml_layer(document, "f.toml")
+        layers.toml_layer(document, "f.toml")
     assert str(caught.value) == message
 
 
 def test_an_unknown_variable_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"^GOSSAMER_SLOT='1': unknown variable; did you mean GOSSAMER_SLOTS\?$"):
-        config.environment_layer({"GOSSAMER_SLOT": "1"})
+        layers.environment_layer({"GOSSAMER_SLOT": "1"})
 
 
 def test_the_variables_of_launcher_and_tests_are_no_settings() -> None:
-    assert config.environment_layer({"GOSSAMER_PYTHON": "python3", "GOSSAMER_TEST_DATA": "/x"}) == {}
+    assert layers.environment_layer({"GOSSAMER_PYTHON": "python3", "GOSSAMER_TEST_DATA": "/x"}) == {}
 
 
 @pytest.mark.parametrize(
     ("identity", "user_agent"),
     [
-        (config.IdentitySettings(email="a@b.org"), "Gossamer/1.2 (+a@b.org)"),
-        (config.IdentitySettings(contact="https://b.org/"), "Gossamer/1.2 (+https://b.org/)"),
-        (config.IdentitySettings(contact="https://b.org/", email="a@b.org"), "Gossamer/1.2 (+https://b.org/; a@b.org)"),
+        (IdentitySettings(email="a@b.org"), "Gossamer/1.2 (+a@b.org)"),
+        (IdentitySettings(contact="https://b.org/"), "Gossamer/1.2 (+https://b.org/)"),
+        (IdentitySettings(contact="https://b.org/", email="a@b.org"), "Gossamer/1.2 (+https://b.org/; a@b.org)"),
     ],
 )
-def test_the_user_agent_carries_the_contact(identity: config.IdentitySettings, user_agent: str) -> None:
+def test_the_user_agent_carries_the_contact(identity: IdentitySettings, user_agent: str) -> None:
     assert identity.user_agent("1.2") == user_agent
 
 
 def test_no_contact_no_crawl() -> None:
     with pytest.raises(UsageError, match="--email"):
-        config.IdentitySettings().user_agent("1.2")
+        IdentitySettings().user_agent("1.2")
 
 
 def test_values_are_shown_as_toml_reads_them() -> None:
-    for setting in config.settings_by_name().values():
-        assert tomllib.loads(f"x = {config.show(setting.default)}") == {"x": setting.default}
+    for setting in layers.settings_by_name().values():
+        assert tomllib.loads(f"x = {layers.show(setting.default)}") == {"x": setting.default}

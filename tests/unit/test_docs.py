@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gossamer import config
+from gossamer import layers
 from gossamer.cli.main import COMMANDS, command_module, command_parser, overview
 from gossamer.fetch.robots_rules import Reason
 from gossamer.testing.audit.report import MEANINGS
@@ -32,7 +32,7 @@ def section(page: str, heading: str) -> str:
 def test_every_command_and_each_of_its_flags_is_documented(command: str) -> None:
     text = section(COMMANDS_PAGE, f"gossamer {command}")
     settings = {
-        name for setting in config.settings_by_name().values() for name in (setting.flag, f"--no-{setting.flag[2:]}")
+        name for setting in layers.settings_by_name().values() for name in (setting.flag, f"--no-{setting.flag[2:]}")
     }
     undocumented = flags(command_parser(command).format_help()) - {"--help"} - settings - flags(text)
     assert undocumented == set()
@@ -67,7 +67,7 @@ def test_the_overview_lists_every_command() -> None:
 def test_the_configuration_page_is_what_the_model_says() -> None:
     """Written anew by: ./gossamer settings --reference."""
     start = CONFIGURATION_PAGE.index("## [")
-    assert CONFIGURATION_PAGE[start:] == config.reference()
+    assert CONFIGURATION_PAGE[start:] == layers.reference()
 
 
 def test_every_dependency_earns_its_line() -> None:

@@ -6,8 +6,9 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from gossamer import config
+from gossamer import layers
 from gossamer.cli.arguments import Parser, read_file
+from gossamer.config import Settings
 from gossamer.errors import UsageError
 
 DEFAULT_FILE = "gossamer.toml"
@@ -20,14 +21,14 @@ def add_settings(parser: Parser, sections: Sequence[str]) -> None:
     )
     for section in sections:
         group = parser.add_argument_group(f"settings of [{section}]")
-        for setting in config.settings_by_name().values():
+        for setting in layers.settings_by_name().values():
             if setting.section == section:
                 add_setting(group, setting)
 
 
-def add_setting(group: argparse._ArgumentGroup, setting: config.Setting) -> None:
+def add_setting(group: argparse._ArgumentGroup, setting: layers.Setting) -> None:
     # A percent sign in help text is argparse's own.
-    help_text = f"{setting.description} [{config.show(setting.default)}]".replace("%", "%%")
+    help_text = f"{setting.description} [{layers.show(setting.default)}]".replace("%", "%%")
     if setting.is_switch:
         group.add_argument(
             setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help_text
@@ -36,18 +37,18 @@ def add_setting(group: argparse._ArgumentGroup, setting: config.Setting) -> None
         group.add_argument(setting.flag, dest=setting.name, metavar=setting.placeholder, help=help_text)
 
 
-def layers(arguments: argparse.Namespace) -> list[config.Layer]:
+def given_layers(arguments: argparse.Namespace) -> list[layers.Layer]:
     """The three layers, weakest first. All of them are judged, also the settings that this command does not read."""
-    given = {name: value for name, value in vars(arguments).items() if name in config.settings_by_name()}
+    given = {name: value for name, value in vars(arguments).items() if name in layers.settings_by_name()}
     return [
-        config.toml_layer(*_document(arguments.config)),
-        config.environment_layer(os.environ),
-        config.flag_layer({name: value for name, value in given.items() if value is not None}),
+        layers.toml_layer(*_document(arguments.config)),
+        layers.environment_layer(os.environ),
+        layers.flag_layer({name: value for name, value in given.items() if value is not None}),
     ]
 
 
-def settings(arguments: argparse.Namespace) -> config.Settings:
-    return config.combine(layers(arguments))
+def settings(arguments: argparse.Namespace) -> Settings:
+    return layers.combine(given_layers(arguments))
 
 
 def _document(file: str | None) -> tuple[dict[str, object], str]:

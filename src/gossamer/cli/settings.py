@@ -3,9 +3,9 @@
 import argparse
 from importlib.metadata import version
 
-from gossamer import config
+from gossamer import layers
 from gossamer.cli.arguments import Parser
-from gossamer.cli.flags import add_settings, layers
+from gossamer.cli.flags import add_settings, given_layers
 
 SUMMARY = "Check the settings as a crawl would, and print them with the source of each."
 NOTES = (
@@ -15,23 +15,23 @@ NOTES = (
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("--reference", action="store_true", help="print every setting as the tables of the manual")
-    add_settings(parser, list(dict.fromkeys(setting.section for setting in config.settings_by_name().values())))
+    add_settings(parser, list(dict.fromkeys(setting.section for setting in layers.settings_by_name().values())))
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.reference:
-        print(config.reference(), end="")
+        print(layers.reference(), end="")
         return 0
-    given = layers(arguments)
-    identity = config.combine(given).identity
+    given = given_layers(arguments)
+    identity = layers.combine(given).identity
     print(f"# user agent: {identity.user_agent(version('gossamer'))}")
     last_given = {name: value for layer in given for name, value in layer.items()}
     section = ""
-    for setting in config.settings_by_name().values():
+    for setting in layers.settings_by_name().values():
         if setting.section != section:
             section = setting.section
             print(f"\n[{section}]")
-        found = last_given.get(setting.name, config.Given(setting.default, "default"))
+        found = last_given.get(setting.name, layers.Given(setting.default, "default"))
         # An absent text has no value that could be written back, so its line stays a comment.
-        print(f"{'# ' if found.value == '' else ''}{setting.name} = {config.show(found.value)}  # {found.source}")
+        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(found.value)}  # {found.source}")
     return 0

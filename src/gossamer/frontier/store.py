@@ -1,0 +1,157 @@
+"""The Protocol: what every store guarantees. The stages know this file, and no store in particular.
+
+A URL's states and who moves it:
+
+    queued ──lease──► leased ──spool──► spooled ──finish──► finished
+       ▲────────────────┘ spool (TAIL, HEAD), own (a dead holder's), unspool
+
+Every verb is atomic, takes a batch, and may be called again after its reply was lost:
+
+- `admit` answers SEEN where it answered NEW before; nothing is queued twice.
+- `lease` with the same call id answers the same leases again, as long as they are still held.
+- `release`, `spool` and `finish` know each lease by its number: what was moved by it already is left as it is.
+
+Times are the store's: callers ask `now` now and then and go on with their monotonic clock from there.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy
+
+
+class AdmitLimits(msgspec.Struct, frozen=True, gc=False):
+    """The rules of admission that only the store can judge."""
+
+    only_seeded_sites: bool = False
+    site_queue: int = 1 << 62
+    """Most URLs that may wait in one site's queue."""
+
+
+class Leases(msgspec.Struct, frozen=True):
+    """What `lease` gave, and when it is worth asking again."""
+
+    leases: list[Lease]
+    next_due_at: float | None
+    """When the next site of these slots may be leased; None if none of them has anything queued, or the page budget is
+    spent. None does not mean that the crawl is finished: what is leased or spooled may bring links."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where all URLs are. Cheap to read however large the frontier is.
+
+    `admitted` is read after `finished`, and both only grow: if they are equal, nothing is left to be done.
+    """
+
+    finished: int = 0
+    admitted: int = 0
+    leased: int = 0
+    spooled: int = 0
+    pages: int = 0
+    received_bytes: int = 0
+    outcomes: dict[str, int] = {}
+    """Finished URLs by reason."""
+    retries: dict[str, int] = {}
+    """By reason, how often a leased URL went back."""
+    sites: int = 0
+    sites_busy: int = 0
+    sites_waiting: int = 0
+    """With something queued, and not busy."""
+    sites_ready: int = 0
+    """Those of the waiting that are due; counted up to 10,000."""
+
+    @property
+    def queued(self) -> int:
+        return self.admitted - self.finished - self.leased - self.spooled
+
+
+class Store(Protocol):
+    """The frontier of one crawl, shared by all of its processes. Each process opens its own."""
+
+    async def open(self) -> None:
+        """Connect, and create what is missing. Raises StoreUnavailable, or UsageError where it holds another crawl."""
+
+    async def close(self) -> None:
+        """Give back what `open` took. What was acknowledged stays."""
+
+    async def begin_run(self, *, latest_not_before_seconds: float) -> int:
+        """Called by the leader alone, before anything else: the number of this run, from 1.
+
+        A site whose `not_before` lies further ahead than `latest_not_before_seconds` is brought back to there: a clock
+        that once ran wild must not keep it closed for years.
+        """
+
+    async def now(self) -> float:
+        """The store's time in seconds. It does not jump with the wall clock of one process."""
+
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+        """Queue what was never seen. The answer to each, in order: NEW, SEEN, QUEUE_FULL, SCOPE or SITE_DROPPED.
+
+        Only NEW marks it as seen, together with queueing it. A seed makes its site a seeded one in any case. Wakes no
+        site: its `not_before` stays as it is.
+        """
+
+    async def own(
+        self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float
+    ) -> dict[int, int]:
+        """Take or keep slots until a time; those that are the owner's now, with their epochs.
+
+        A slot that is this owner's already keeps its epoch, even if its time had run out. One that is free, or whose
+        owner's time ran out, gets a new epoch: what was leased under an older one goes back to the head of its queue,
+        returned once more, and its site is closed until `now` plus its delay at least. Others are not given.
+        """
+
+    async def disown(self, owner: str) -> None:
+        """Free the slots of an owner that has left or is known to be dead. What it holds goes back when they are taken
+        again."""
+
+    async def lease(
+        self,
+        call: str,
+        slots: Mapping[int, int],
+        limit: int,
+        *,
+        now: float,
+        delay_seconds: float,
+        max_pages: int,
+    ) -> Leases:
+        """One URL each of up to `limit` sites that are due, have something queued and no lease, earliest first within
+        a slot; their clocks move to `now` plus the delay (or the site's Crawl-delay, if that is longer).
+
+        `slots` are slots with the epochs under which the caller owns them; those with another epoch give nothing.
+        With `max_pages` over 0, no more than would keep pages + leased + spooled pages within it.
+        """
+
+    async def release(self, releases: Sequence[Release]) -> None:
+        """Free the sites of leases; one that is no longer held under its number is left alone.
+
+        The URL itself stays leased until `spool`. With `dropped`, what the site has queued is finished at once.
+        """
+
+    async def spool(self, segment: str, moves: Sequence[Move]) -> set[int]:
+        """Move leased URLs to where their outcome sends them; the numbers of those that are not held any more.
+
+        Those changed nothing. What this segment has spooled already is not refused.
+        """
+
+    async def finish(self, finished: Sequence[Finished]) -> None:
+        """Spooled URLs are done with, and counted. Those that are not in that segment any more are left alone."""
+
+    async def segments(self) -> dict[str, int]:
+        """The segments in which URLs are spooled, and how many in each."""
+
+    async def spooled(self, segment: str) -> set[int]:
+        """The numbers of the leases that are spooled in a segment."""
+
+    async def unspool(self, segment: str) -> None:
+        """The segment is lost: what was spooled in it goes back to the head of its queues."""
+
+    async def counts(self, *, now: float) -> Counts: ...
+
+    async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
+        """Of the origins that are known."""
+
+    async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
+        """Replaces what was known of their origins."""
