@@ -1,0 +1,173 @@
+"""When a site may be asked next, and what becomes of a URL that was not fetched. Pure: time and chance are arguments.
+
+`COURSES` is the one table of what follows from which reason; `decide` reads it. Times are the store's, except where a
+server's date is compared with the wall clock.
+"""
+
+from email.utils import mktime_tz, parsedate_tz
+from enum import Enum
+
+import msgspec
+
+from gossamer.config import PolitenessSettings
+from gossamer.records import Destination, Lease, Reason, Result, SiteClock
+
+#: No hold is longer, whoever asks for it: a crawl that lasts longer may ask once a day, a shorter one has lost nothing.
+LONGEST_HOLD_SECONDS = 24 * 3600.0
+#: A server that says 0 or gives a date gone by still wants to be left alone.
+SHORTEST_HOLD_SECONDS = 1.0
+#: Requests for an origin's robots.txt that fail in a row before its URLs are dropped. With the default back-off the
+#: last one comes three and a half minutes after the first: longer than a restart takes, and the crawl can still end.
+ROBOTS_TRIES = 4
+#: 2**32 times the shortest back-off is over a year, and no float overflows.
+_MOST_DOUBLINGS = 32
+#: The longest HTTP date ("Wednesday, 09-Nov-94 08:49:37 GMT") has 33 characters; a longer value is not even looked at.
+_LONGEST_DATE = 64
+#: Statuses by which a server says that the same request may do later; all of 5xx say so too.
+_PASSING_STATUSES = frozenset({408, 425})
+
+
+class Course(Enum):
+    """What follows for a URL and its site."""
+
+    PAGE = "the site answered, the URL is done and may count as a page"
+    DONE = "the site answered, the URL is done"
+    ANSWERED = "the site answered, the URL is dropped"
+    PASSING = "the site is charged, the URL goes to the tail until its attempts are used up"
+    BUSY = "the site is charged and held as it asks, the URL goes back to the head"
+    OURS = "nobody is charged, the URL goes back to the head"
+    REFUSED = "nobody is charged, the URL is dropped: a rule of ours or theirs"
+    CLOSED = "as REFUSED, and the rule is about the whole site: it is dropped too"
+
+
+#: By reason. STATUS stands here for the final ones; 408, 425 and 5xx are PASSING.
+COURSES = {
+    Reason.PAGE: Course.PAGE,
+    Reason.REDIRECT: Course.DONE,
+    Reason.STATUS: Course.ANSWERED,
+    Reason.MEDIA_TYPE: Course.ANSWERED,
+    Reason.TOO_LARGE: Course.ANSWERED,
+    Reason.DNS: Course.PASSING,
+    Reason.CONNECT: Course.PASSING,
+    Reason.TLS: Course.PASSING,
+    Reason.TIMEOUT: Course.PASSING,
+    Reason.RESET: Course.PASSING,
+    Reason.PROTOCOL: Course.PASSING,
+    Reason.BUSY: Course.BUSY,
+    Reason.OUR_SHORTAGE: Course.OURS,
+    Reason.STOPPED: Course.OURS,
+    Reason.BLOCKED_ADDRESS: Course.REFUSED,
+    Reason.ROBOTS: Course.REFUSED,
+    Reason.ROBOTS_UNREACHABLE: Course.REFUSED,
+    Reason.RETURNED: Course.REFUSED,
+    Reason.EXTENSION: Course.REFUSED,
+    Reason.DEPTH: Course.REFUSED,
+    Reason.HOPS: Course.REFUSED,
+    Reason.NOT_INCLUDED: Course.REFUSED,
+    Reason.EXCLUDED: Course.REFUSED,
+    Reason.CRAWL_DELAY: Course.CLOSED,
+    Reason.BLOCKED_SITE: Course.CLOSED,
+}
+
+
+#: Where a URL goes on those courses that do not depend on how often it or its site failed.
+_ENDS = {
+    Course.PAGE: (Destination.PAGE, Result.DONE),
+    Course.DONE: (Destination.OUTCOME, Result.DONE),
+    Course.ANSWERED: (Destination.OUTCOME, Result.DROPPED),
+    Course.OURS: (Destination.HEAD, Result.RETRY),
+    Course.REFUSED: (Destination.OUTCOME, Result.DROPPED),
+    Course.CLOSED: (Destination.OUTCOME, Result.DROPPED),
+}
+_ANSWERS = (Course.PAGE, Course.DONE, Course.ANSWERED)
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What a worker makes its Outcome, its Move and its Release of."""
+
+    destination: Destination
+    result: Result
+    reason: Reason
+    not_before: float
+    """0 where the site's clock is left alone."""
+    clock: SiteClock
+    dropped_site: Reason | None = None
+    """Why the site is given up with this, if it is."""
+
+
+def decide(
+    lease: Lease,
+    reason: Reason,
+    *,
+    status: int | None = None,
+    retry_after: bytes | None = None,
+    was_sent: bool = True,
+    ended_at: float,
+    wall_now: float,
+    chance: float,
+    settings: PolitenessSettings,
+) -> Decision:
+    """What follows from how a lease ended.
+
+    `was_sent` says whether a connection to the site was tried; if in doubt it was. `chance` is drawn from 0 to 1.
+    """
+    course = COURSES[reason]
+    if reason is Reason.STATUS and status is not None and (status >= 500 or status in _PASSING_STATUSES):
+        course = Course.PASSING
+    known = lease.clock
+    gap = max(settings.delay_seconds, known.crawl_delay_seconds)
+    last_request_at = ended_at if was_sent else known.last_request_at
+    if course in _ENDS:
+        destination, result = _ENDS[course]
+        failures = 0 if course in _ANSWERS else known.failures
+        not_before = ended_at + gap if was_sent else 0.0
+        dropped_site = reason if course is Course.CLOSED else None
+    else:
+        failures = known.failures + 1
+        asked = retry_after_seconds(retry_after, wall_now) if course is Course.BUSY and retry_after else None
+        hold = _back_off_seconds(known.failures, chance, settings) if asked is None else asked
+        not_before = ended_at + max(hold, gap)
+        dropped_site = Reason.SITE_FAILING if failures >= settings.max_failures else None
+        if dropped_site or (course is Course.PASSING and lease.attempt + 1 >= settings.max_attempts):
+            destination, result = Destination.OUTCOME, Result.DROPPED
+        else:
+            destination, result = Destination.HEAD if course is Course.BUSY else Destination.TAIL, Result.RETRY
+    clock = SiteClock(last_request_at, known.crawl_delay_seconds, failures)
+    return Decision(destination, result, reason, not_before, clock, dropped_site)
+
+
+def robots_hold(failures: int, chance: float, settings: PolitenessSettings) -> float:
+    """Seconds until a robots.txt that did not come is asked for again; `failures` in a row before this one."""
+    return _back_off_seconds(failures, chance, settings)
+
+
+def retry_after_seconds(value: bytes, wall_now: float) -> float | None:
+    """How long a Retry-After asks us to wait (RFC 9110 section 10.2.3), within our bounds; None for nonsense."""
+    value = value.strip()
+    if value.isdigit():
+        # By their number first: what has more digits than the bound is over it, and int() of a million takes minutes.
+        digits = value.lstrip(b"0")
+        seconds = float(digits or 0) if len(digits) <= 6 else LONGEST_HOLD_SECONDS
+    else:
+        date = _http_date(value)
+        if date is None:
+            return None
+        seconds = date - wall_now
+    return min(max(seconds, SHORTEST_HOLD_SECONDS), LONGEST_HOLD_SECONDS)
+
+
+def _back_off_seconds(failures: int, chance: float, settings: PolitenessSettings) -> float:
+    """Doubles with each failure in a row; spread over half of it either way, so that sites of one host part ways."""
+    hold = settings.backoff_seconds * 2.0 ** min(failures, _MOST_DOUBLINGS) * (0.5 + chance)
+    return min(hold, LONGEST_HOLD_SECONDS)
+
+
+def _http_date(value: bytes) -> float | None:
+    """Any of the three formats of RFC 9110 section 5.6.7, as seconds since 1970."""
+    if len(value) > _LONGEST_DATE or not value.isascii():
+        return None
+    try:
+        parts = parsedate_tz(value.decode("ascii"))
+        return None if parts is None else float(mktime_tz(parts))
+    except (ValueError, IndexError, OverflowError):
+        return None

@@ -1,0 +1,285 @@
+"""Seeds: what is copied into the data directory, and that every one of them is admitted, once, whatever happens."""
+
+import asyncio
+import gzip
+import logging
+import random
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gossamer.config import ScopeSettings, UrlSettings
+from gossamer.errors import StoreUnavailable, UsageError
+from gossamer.frontier.admission import AdmissionRules, Exclusions, parse_exclusions
+from gossamer.frontier.store import AdmitLimits, Store
+from gossamer.records import Candidate, Reason
+from gossamer.seed import load as load_module
+from gossamer.seed.copy import copy_seeds
+from gossamer.seed.load import Loaded, SeedLoader
+from gossamer.testing.stores.model import ModelStore
+
+SETTINGS = UrlSettings()
+RULES = AdmissionRules(ScopeSettings(), Exclusions())
+
+
+def copied(target: Path, *urls: str, seed_file: Path | None = None) -> list[str]:
+    count = copy_seeds(urls, None if seed_file is None else str(seed_file), target, SETTINGS)
+    lines = target.read_text("ascii").splitlines()
+    assert len(lines) == count
+    return lines
+
+
+# The copy
+
+
+def test_what_was_typed_comes_first_then_the_file(tmp_path: Path) -> None:
+    seed_file = tmp_path / "sites.txt"
+    seed_file.write_text("c.example\n", "utf-8")
+    seeds = copied(tmp_path / "seeds", "a.example", "http://b.example/x", seed_file=seed_file)
+    assert seeds == ["https://a.example/", "http://b.example/x", "https://c.example/"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seeds", "sites.txt"]
+
+
+@pytest.mark.parametrize(
+    ("line", "seed"),
+    [
+        ("example.org", "https://example.org/"),
+        ("  Example.ORG.\r", "https://example.org/"),
+        ("bücher.example", "https://xn--bcher-kva.example/"),
+        ("192.0.2.1", "https://192.0.2.1/"),
+        ("http://example.org", "http://example.org/"),
+        ("https://example.org:8443/a?b#c", "https://example.org:8443/a?b"),
+        ("https://example.org/ä b", "https://example.org/%C3%A4%20b"),
+        ("https://someone:secret@example.org/", "https://example.org/"),
+        ("example.org # a comment", "https://example.org/"),
+        ("\ufeffexample.org", "https://example.org/"),
+    ],
+)
+def test_a_line_is_a_url_or_a_bare_domain_which_starts_with_https(tmp_path: Path, line: str, seed: str) -> None:
+    seed_file = tmp_path / "sites.txt"
+    seed_file.write_text(f"# first\n\n{line}\n", "utf-8", newline="")
+    assert copied(tmp_path / "seeds", seed_file=seed_file) == [seed]
+
+
+@pytest.mark.parametrize("compresslevel", [None, 6])
+def test_a_file_is_read_whether_or_not_it_is_gzipped(tmp_path: Path, compresslevel: int | None) -> None:
+    text = b"a.example\nb.example"
+    seed_file = tmp_path / "sites"
+    seed_file.write_bytes(text if compresslevel is None else gzip.compress(text, compresslevel))
+    assert copied(tmp_path / "seeds", seed_file=seed_file) == ["https://a.example/", "https://b.example/"]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"a.example\nb.example\n", gzip.compress(b"a.example\nb.example\n")], ids=["plain", "gzip"]
+)
+def test_a_dash_is_standard_input(tmp_path: Path, sent: bytes) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from gossamer.config import UrlSettings\n"
+        "from gossamer.seed.copy import copy_seeds\n"
+        "print(copy_seeds([], '-', pathlib.Path(sys.argv[1]), UrlSettings()))"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path / "seeds")]
+    ran = subprocess.run(arguments, input=sent, capture_output=True, check=True)
+    assert (ran.stdout, ran.stderr) == (b"2\n", b"")
+    assert (tmp_path / "seeds").read_text("ascii") == "https://a.example/\nhttps://b.example/\n"
+
+
+@pytest.mark.parametrize("typed", ["", "#", "two words", "mailto:a@example.org", "a@example.org", "ftp://example.org/"])
+def test_a_typed_seed_that_is_none_is_an_error_that_names_it(tmp_path: Path, typed: str) -> None:
+    with pytest.raises(UsageError, match="is no seed") as caught:
+        copied(tmp_path / "seeds", "example.org", typed)
+    assert repr(typed) in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bad_line_of_a_file_is_logged_with_its_number_and_the_others_are_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seed_file = tmp_path / "sites.txt"
+    long_line = b"https://example.org/" + b"a" * 3_000_000
+    seed_file.write_bytes(b"a.example\ntwo words\n\xff.example\n" + long_line + b"\na@b.example\nb.example\n")
+    with caplog.at_level(logging.WARNING, "gossamer.seed"):
+        assert copied(tmp_path / "seeds", seed_file=seed_file) == ["https://a.example/", "https://b.example/"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert [message.partition(": ")[0] for message in messages] == [
+        *(f"{seed_file}, line {number}" for number in (2, 3, 4, 5)),
+        str(seed_file),
+    ]
+    assert "two words" in messages[0]
+    assert messages[-1] == f"{seed_file}: 4 lines are no seeds and were left out"
+    assert max(map(len, messages)) < 500
+
+
+def test_a_file_of_bad_lines_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    seed_file = tmp_path / "sites.txt"
+    seed_file.write_text("a.example\n" + "no seed\n" * 1000, "utf-8")
+    copied(tmp_path / "seeds", seed_file=seed_file)
+    assert len(caplog.records) < 30
+    assert "1000 lines" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n# nothing\n", b"no seed\n", gzip.compress(b"", mtime=0)])
+def test_a_file_without_any_seed_is_an_error_and_leaves_no_copy(tmp_path: Path, content: bytes) -> None:
+    seed_file = tmp_path / "sites"
+    seed_file.write_bytes(content)
+    with pytest.raises(UsageError, match="sites: no line of it is a seed"):
+        copied(tmp_path / "seeds", "example.org", seed_file=seed_file)
+    assert list(tmp_path.iterdir()) == [seed_file]
+
+
+def test_nothing_given_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to start from"):
+        copied(tmp_path / "seeds")
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "cut", "damaged"])
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path, kind: str) -> None:
+    # Not compressible, so that the cut and the damage fall into what is read.
+    domains = b"".join(b"%032x.example\n" % random.getrandbits(128) for _ in range(200))
+    whole = gzip.compress(domains)
+    seed_file = tmp_path / "sites.gz"
+    if kind == "directory":
+        seed_file.mkdir()
+    elif kind == "cut":
+        seed_file.write_bytes(whole[:-50])
+    elif kind == "damaged":
+        seed_file.write_bytes(whole[:20] + b"\xff" * 500 + whole[520:])
+    with pytest.raises(UsageError, match=r"sites\.gz: the seeds cannot be read"):
+        copied(tmp_path / "seeds", seed_file=seed_file)
+    assert not (tmp_path / "seeds").exists()
+
+
+def test_a_data_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no/seeds"):
+        copied(tmp_path / "no" / "seeds", "example.org")
+
+
+# Loading
+
+
+class Watched(ModelStore):
+    """Remembers what was new; may fail at a call, before or after the work is done."""
+
+    def __init__(self, *, fails_at: int = 0, after_admitting: bool = False) -> None:
+        super().__init__(slots=4)
+        self.admitted: list[Candidate] = []
+        self.calls = 0
+        self.fails_at = fails_at
+        self.after_admitting = after_admitting
+
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+        self.calls += 1
+        fails = self.calls == self.fails_at
+        if fails and not self.after_admitting:
+            raise StoreUnavailable("gone before")
+        answers = await super().admit(candidates, limits)
+        self.admitted += [one for one, answer in zip(candidates, answers, strict=True) if answer is Reason.NEW]
+        if fails:
+            raise StoreUnavailable("gone after")
+        return answers
+
+
+def load(
+    seeds: Path, store: Store, rules: AdmissionRules = RULES, settings: UrlSettings = SETTINGS
+) -> tuple[Loaded, list[Loaded]]:
+    heard: list[Loaded] = []
+    return asyncio.run(SeedLoader(seeds, store, rules, settings).load(heard.append)), heard
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "BATCH_SEEDS", 10)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"https://site-{number}.example/" for number in range(count)]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_every_seed_is_admitted_as_one_in_order_with_progress_at_each_batch(tmp_path: Path) -> None:
+    copied(tmp_path / "seeds", *numbered(25))
+    store = Watched()
+    loaded, heard = load(tmp_path / "seeds", store)
+    assert loaded == Loaded(25, 25, {}, is_complete=True)
+    assert [(one.lines, one.is_complete) for one in heard] == [(10, False), (20, False), (25, False), (25, True)]
+    assert [candidate.url for candidate in store.admitted] == numbered(25)
+    assert {(one.depth, one.hops, one.is_seed, one.at_head) for one in store.admitted} == {(0, 0, True, False)}
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+@pytest.mark.parametrize("after_admitting", [False, True])
+def test_a_load_that_was_cut_off_is_gone_on_with_and_every_seed_admitted_once(
+    tmp_path: Path, fails_at: int, after_admitting: bool
+) -> None:
+    copied(tmp_path / "seeds", *numbered(25))
+    store = Watched(fails_at=fails_at, after_admitting=after_admitting)
+    with pytest.raises(StoreUnavailable):
+        load(tmp_path / "seeds", store)
+    loaded, _ = load(tmp_path / "seeds", store)
+    assert [candidate.url for candidate in store.admitted] == numbered(25)
+    assert loaded.lines == 25 - 10 * (fails_at - 1), "what was acknowledged is not read again"
+    assert loaded.refused == ({Reason.SEEN: min(10, loaded.lines)} if after_admitting else {})
+
+
+def test_a_load_that_was_complete_asks_the_store_nothing(tmp_path: Path) -> None:
+    copied(tmp_path / "seeds", *numbered(25))
+    store = Watched()
+    load(tmp_path / "seeds", store)
+    again, heard = load(tmp_path / "seeds", store)
+    assert again == Loaded(0, 0, {}, is_complete=True)
+    assert heard == [again]
+    assert store.calls == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"offset_bytes": "x"}'])
+def test_an_offset_that_cannot_be_read_costs_time_and_no_seed(tmp_path: Path, content: bytes) -> None:
+    copied(tmp_path / "seeds", *numbered(25))
+    store = Watched()
+    load(tmp_path / "seeds", store)
+    (tmp_path / "seeds.offset").write_bytes(content)
+    loaded, _ = load(tmp_path / "seeds", store)
+    assert loaded == Loaded(25, 0, {Reason.SEEN: 25}, is_complete=True)
+    assert len(store.admitted) == 25
+
+
+def test_what_the_rules_and_the_store_refuse_is_counted_by_reason(tmp_path: Path) -> None:
+    typed = ["a.example", "https://a.example/", "b.example", "https://c.example/x.pdf", "https://c.example/" + "y" * 80]
+    copied(tmp_path / "seeds", *typed)
+    rules = AdmissionRules(ScopeSettings(scope="seeds"), parse_exclusions("b.example", "excluded"))
+    loaded, _ = load(tmp_path / "seeds", Watched(), rules, UrlSettings(max_url_length=64))
+    refused = {Reason.SEEN: 1, Reason.BLOCKED_SITE: 1, Reason.TOO_LONG: 1}
+    assert loaded == Loaded(5, 2, refused, is_complete=True)
+
+
+class Forgetful(ModelStore):
+    """A store that keeps nothing, so that only the loader's memory is measured."""
+
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+        assert limits == RULES.limits
+        return [Reason.NEW] * len(candidates)
+
+
+def test_many_seeds_are_copied_and_loaded_in_bounded_memory(tmp_path: Path) -> None:
+    seed_file = tmp_path / "sites.txt"
+    # Few hosts: what `url.py` remembers of hosts is bounded by itself, and not what is measured here.
+    with seed_file.open("w", encoding="ascii") as file:
+        file.writelines(
+            f"https://host-{number % 500}.example/a/long/path/to/page/{number}\n" for number in range(200_000)
+        )
+    assert seed_file.stat().st_size > 8 << 20
+    copied(tmp_path / "warm", *numbered(1000))
+    tracemalloc.start()
+    try:
+        assert copy_seeds([], str(seed_file), tmp_path / "seeds", SETTINGS) == 200_000
+        loaded, heard = load(tmp_path / "seeds", Forgetful(slots=4))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (loaded.lines, loaded.admitted, len(heard)) == (200_000, 200_000, 101)
+    assert peak_bytes < 4 << 20
