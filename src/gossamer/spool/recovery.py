@@ -1,0 +1,85 @@
+"""What is done with the segments of the dead.
+
+At the start, when nothing runs, in this order: the sinks' own recovery (it deletes the segments whose commit is
+decided), then `return_claimed`, `recover_open`, `recover_lost`. While others run, for one dead parser: the sinks'
+recovery for it, then `return_claimed`. For one dead fetcher: `recover_open`, and only when no late call of it can reach
+the store any more.
+"""
+
+import contextlib
+from typing import Protocol
+
+import msgspec
+
+from gossamer.spool.directory import SpoolDirectory, segments_in
+from gossamer.spool.segment import DamagedSegment, read_unsealed, seal
+
+
+class SpoolIndex(Protocol):
+    """What recovery needs of the store."""
+
+    async def segments(self) -> dict[str, int]: ...
+
+    async def spooled(self, segment: str) -> set[int]: ...
+
+    async def unspool(self, segment: str) -> None: ...
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """How many segments were published, were deleted because the store never accepted them, and were damaged."""
+
+    published: int = 0
+    deleted: int = 0
+    damaged: int = 0
+
+
+async def recover_open(spool: SpoolDirectory, store: SpoolIndex, *, fetcher: int | None = None) -> Recovered:
+    """Of one fetcher or of all: what the store has accepted is handed to the parsers, the rest is void or deleted."""
+    published = deleted = damaged = 0
+    for name in sorted(segments_in(spool.open)):
+        if fetcher not in {None, name.fetcher}:
+            continue
+        path = spool.open / str(name)
+        spooled = await store.spooled(name.id)
+        if not spooled:
+            path.unlink()
+            deleted += 1
+            continue
+        try:
+            numbers = {outcome.lease.number for outcome in read_unsealed(path)}
+            seal(path, numbers - spooled)
+        except DamagedSegment:
+            spool.quarantine(path)
+            await store.unspool(name.id)
+            damaged += 1
+            continue
+        spool.publish(path)
+        published += 1
+    return Recovered(published, deleted, damaged)
+
+
+async def recover_lost(spool: SpoolDirectory, store: SpoolIndex) -> list[str]:
+    """Segments that the store knows and no file carries: their URLs go back.
+
+    Only when nothing else runs: a segment on its way from one folder to the next could be missed.
+    """
+    folders = [spool.open, spool.ready, *spool.claimed_folders()]
+    there = {name.id for folder in folders for name in segments_in(folder)}
+    lost = sorted(set(await store.segments()) - there)
+    for segment in lost:
+        await store.unspool(segment)
+    return lost
+
+
+def return_claimed(spool: SpoolDirectory, parser: str | None = None) -> int:
+    """What one parser, or any, has claimed is ready again; how many segments. Those of decided commits must be gone."""
+    returned = 0
+    for folder in spool.claimed_folders():
+        if parser in {None, folder.name}:
+            for name in segments_in(folder):
+                spool.publish(folder / str(name))
+                returned += 1
+            # What else may lie there is not ours, and stays.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return returned
