@@ -1,11 +1,21 @@
-"""Parsing: from the bytes of a response to what a page says.
+"""Parsing: from the bytes of a response to what a page says, and from there to committed pages and admitted links.
 
-    page.py     the steps below, in their order
-    decode.py   content encodings undone, within a cap
-    charset.py  the character encoding found, the bytes made text
-    guard.py    markup that would make the parser grow without bound, written away
-    html.py     base URL, links, title, description, robots directives
-    text.py     plain text and main text
+One page:
+
+    page.py        the steps below, in their order
+    decode.py      content encodings undone, within a cap
+    charset.py     the character encoding found, the bytes made text
+    taming.py      markup that would make the parser grow without bound, written away
+    html.py        base URL, links, title, description, robots directives
+    text.py        plain text and main text
+
+A parser process:
+
+    worker.py      the way of a segment: claimed, read, its links admitted, its pages written, committed
+    record.py      an outcome read: what the sinks get of it, and its links
+    candidates.py  links and redirects made candidates
+    note.py        which page is in work, for whoever finds the process dead
+    isolated.py    a page that kills its parser, read in a child with limits
 
 Nothing here raises on any input: what is wrong with a page is in the result, with its reason.
 """

@@ -1,0 +1,132 @@
+"""What the sinks get of a page, and the links that it has: from an outcome as it came through the spool.
+
+HTML is parsed; plain text has no links and is its own text; of anything else only the facts of the answer are kept.
+What the Content-Type header says decides. Where there is none, the body does: it is HTML if it begins like it.
+"""
+
+import re
+
+import msgspec
+
+from gossamer.config import ParseSettings, Settings
+from gossamer.errors import GossamerError
+from gossamer.parse.charset import Text, decode_text
+from gossamer.parse.decode import decode_body
+from gossamer.parse.html import Link, extract
+from gossamer.parse.page import Page, read_page
+from gossamer.parse.text import clean
+from gossamer.records import Outcome
+from gossamer.sinks.sink import PageRecord
+from gossamer.url import Refusal, Url, canonicalise
+
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_PLAIN_TYPE = "text/plain"
+#: Longer ones are no media types; RFC 6838 §4.2 allows 127 characters on each side of the slash.
+_MAX_TYPE_CHARACTERS = 255
+
+#: https://mimesniff.spec.whatwg.org/#identifying-a-resource-with-an-unknown-mime-type, the rows for HTML and XML.
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*+<(?:!--|\?xml|(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style"
+    rb"|title|b|body|br|p)[ >])",
+    re.IGNORECASE,
+)
+#: How much of a body that standard looks at.
+_SNIFFED_BYTES = 1445
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """All that a parser needs of a page. `links` are as written, in the order of the page; `base` resolves them."""
+
+    record: PageRecord
+    base: Url
+    links: tuple[Link, ...] = ()
+
+
+def read_outcome(outcome: Outcome, settings: Settings) -> Reading:
+    """Never raises for anything that the page or its headers hold."""
+    url = canonicalise(outcome.lease.url, None, settings.url)
+    if isinstance(url, Refusal):
+        raise GossamerError(
+            f"{outcome.lease.url} was admitted and is no URL under the settings now ({url.reason}):"
+            " resume with the settings that the crawl was created with"
+        )
+    content_type = ", ".join(_values(outcome, b"content-type")[:1])
+    content_encoding = ", ".join(_values(outcome, b"content-encoding"))
+    x_robots_tag = _values(outcome, b"x-robots-tag")
+    media_type = clean(content_type.partition(";")[0].strip().lower())[:_MAX_TYPE_CHARACTERS]
+    if media_type in _HTML_TYPES or (not media_type and _begins_like_html(outcome.body, content_encoding)):
+        page = read_page(
+            outcome.body,
+            url,
+            settings.parse,
+            content_type=content_type,
+            content_encoding=content_encoding,
+            x_robots_tag=x_robots_tag,
+        )
+    else:
+        page = _read_other(
+            outcome.body,
+            url,
+            settings.parse,
+            content_type=content_type if media_type == _PLAIN_TYPE else None,
+            content_encoding=content_encoding,
+            x_robots_tag=x_robots_tag,
+        )
+    facts = page.facts
+    canonical = None if facts.canonical is None else canonicalise(facts.canonical, facts.base, settings.url)
+    record = PageRecord(
+        url=url.text,
+        site=url.site,
+        host=url.host,
+        depth=outcome.lease.depth,
+        hops=outcome.lease.hops,
+        status=outcome.status or 0,
+        fetched_at=outcome.fetched_at,
+        address=outcome.address,
+        is_verified=outcome.is_verified,
+        media_type=media_type,
+        charset=page.text.encoding,
+        truncated=outcome.truncated or page.body.truncated or "",
+        received_bytes=len(outcome.body),
+        decoded_bytes=len(page.body.data),
+        title=facts.title,
+        description=facts.description,
+        language=facts.language,
+        canonical=canonical.text if isinstance(canonical, Url) else None,
+        robots=facts.robots,
+        noindex=facts.noindex,
+        nofollow=facts.nofollow,
+        links=len(facts.links) + facts.links_left_out,
+        text=facts.text,
+        main_text=facts.main_text,
+    )
+    return Reading(record, facts.base, facts.links)
+
+
+def _read_other(
+    received: bytes,
+    url: Url,
+    settings: ParseSettings,
+    *,
+    content_type: str | None,
+    content_encoding: str,
+    x_robots_tag: list[str],
+) -> Page:
+    """What is no HTML: its headers' facts, and its text if it has a `content_type` (that of plain text)."""
+    body = decode_body(received[: settings.max_body_bytes], content_encoding, settings.max_body_bytes)
+    facts = extract("", url, with_text=False, x_robots_tag=x_robots_tag)
+    if content_type is None:
+        return Page(body, Text("", "", "default"), facts)
+    text = decode_text(body.data[: settings.max_parse_bytes], content_type)
+    if settings.text:
+        facts = msgspec.structs.replace(facts, text=clean(text.text))
+    return Page(body, text, facts)
+
+
+def _begins_like_html(received: bytes, content_encoding: str) -> bool:
+    return _HTML_START.match(decode_body(received, content_encoding, _SNIFFED_BYTES).data) is not None
+
+
+def _values(outcome: Outcome, name: bytes) -> list[str]:
+    """The headers of that name. Their bytes are taken one by one: no value raises, and ours are ASCII."""
+    return [value.decode("latin-1") for key, value in outcome.headers if key.lower() == name]

@@ -1,0 +1,278 @@
+"""The parser: from segments in the spool to admitted links and committed pages.
+
+    claim ──► read the pages of a batch ──► admit their links ──► write their records ──► segment done ──► commit
+                       ▲                        │
+                       └── the next batch ◄─────┘ while the store is at it
+
+A batch is half of what may be read ahead, within one segment. Its records go to the sinks only when the store has
+answered: so a segment is done when its last batch is, whole, and the sinks stand at its boundary at that moment.
+
+Parsing holds up the event loop, which serves nothing but this and the leader's commands; those are heard between pages.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gossamer.config import Settings
+from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.store import Store
+from gossamer.parse.candidates import Candidates
+from gossamer.parse.isolated import read_apart
+from gossamer.parse.note import PageNote
+from gossamer.parse.record import Reading, read_outcome
+from gossamer.records import Candidate, Finished, Outcome, Reason, Result
+from gossamer.sinks.commit import Committer
+from gossamer.sinks.sink import PageRecord, Sink
+from gossamer.spool.directory import SpoolDirectory
+from gossamer.spool.recovery import return_claimed
+from gossamer.spool.segment import DamagedSegment, read_segment, segment_id
+
+#: What a kill costs at most: these are parsed again. A commit costs a few fsyncs, which so many pages do not feel.
+#: Outcomes that are no pages count too: their segments and their URLs wait for the commit just the same.
+COMMIT_OUTCOMES = 1_000
+#: Until then their segments stay on the disk, where no limit of the spool counts them. Usual pages come to a tenth.
+COMMIT_BYTES = 256 << 20
+#: A slow crawl shows what it has within this time.
+COMMIT_SECONDS = 120.0
+#: How soon a segment that appears is noticed by an idle parser; looking costs it one listing of a directory.
+IDLE_SECONDS = 0.05
+
+_LOG = logging.getLogger("gossamer.parse")
+
+
+class ParserStatistics(msgspec.Struct, kw_only=True):
+    """Plain numbers since the parser started, for the leader."""
+
+    pages: int = 0
+    outcomes: int = 0
+    """Pages included; both of whole segments."""
+    links_found: int = 0
+    links_nofollow: int = 0
+    offered: int = 0
+    """Candidates that the store was asked about."""
+    admitted: int = 0
+    """Those of them that were new."""
+    refused: dict[str, int] = {}
+    """Links and redirects that were not admitted, by reason; those that were seen before not among them."""
+    commits: int = 0
+    damaged_segments: int = 0
+    parse_crashes: int = 0
+
+
+class _Batch(msgspec.Struct, kw_only=True):
+    """Some outcomes of one segment: first what is read of them, then the store's answers are awaited."""
+
+    finished: list[Finished]
+    """Of the whole segment so far; its batches share the list."""
+    records: list[PageRecord] = []
+    redirects: list[Candidate] = []
+    links: dict[int, Candidate] = {}
+    segment: Path | None = None
+    """Set on the last batch of a segment."""
+
+    def candidates(self) -> list[Candidate]:
+        # A redirect first: it may be to the same place as a link, and says more of it.
+        return [*self.redirects, *self.links.values()]
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    """A batch that is read, while the store is asked about its candidates."""
+
+    batch: _Batch
+    candidates: list[Candidate]
+    answers: asyncio.Task[list[Reason]]
+
+
+class Parser:
+    """Takes segments one after the other; finishes a URL only after its links are admitted and its record is committed.
+
+    `run` is called once, by a parser process. The supervisor reads `note` when that dies, and names in `suspects` the
+    pages (segment id and index) to be parsed apart. It never fetches, and never deletes a segment itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        settings: Settings,
+        store: Store,
+        spool: SpoolDirectory,
+        committer: Committer,
+        sinks: Sequence[Sink],
+        rules: AdmissionRules,
+        note: PageNote,
+        suspects: Collection[tuple[str, int]] = frozenset(),
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._store = store
+        self._spool = spool
+        self._committer = committer
+        self._sinks = sinks
+        self._limits = rules.limits
+        self._note = note
+        self._suspects = suspects
+        self._candidates = Candidates(rules, settings.url)
+        self._batch_outcomes = max(1, settings.parse.parser_workers // 2)
+        self._pending: _Offer | None = None
+        self._statistics = ParserStatistics()
+        self._uncommitted_outcomes = 0
+        self._uncommitted_bytes = 0
+        self._uncommitted_since: float | None = None
+        self._is_commit_wanted = False
+        self._is_draining = False
+        self._is_leaving = False
+
+    async def run(self) -> None:
+        """Until drained. Raises StoreUnavailable when the store is gone; recovery then takes up what was claimed."""
+        try:
+            while not self._is_leaving:
+                segment = self._spool.claim(self._name)
+                if segment is not None:
+                    await self._parse(segment)
+                    if self._is_commit_due():
+                        await self._commit()
+                    continue
+                await self._settle()
+                if self._is_draining:
+                    break
+                if self._is_commit_wanted or self._is_commit_due():
+                    self._is_commit_wanted = False
+                    await self._commit()
+                await asyncio.sleep(IDLE_SECONDS)
+            await self._commit()
+            self._committer.close()
+            return_claimed(self._spool, self._name)
+        finally:
+            await self._forget_pending()
+
+    def commit_soon(self) -> None:
+        """Nothing is queued or leased any more: what is parsed need not wait for more."""
+        self._is_commit_wanted = True
+
+    def drain(self, *, empty_spool: bool) -> None:
+        """End `run` with a commit: after the page in work, or when nothing is ready any more."""
+        self._is_draining = True
+        self._is_leaving = self._is_leaving or not empty_spool
+
+    def statistics(self) -> ParserStatistics:
+        return msgspec.structs.replace(
+            self._statistics,
+            links_nofollow=self._candidates.nofollow,
+            refused={str(reason): count for reason, count in self._candidates.refused.items()},
+        )
+
+    async def _parse(self, path: Path) -> None:
+        segment = segment_id(path)
+        try:
+            outcomes = read_segment(path)
+        except DamagedSegment as error:
+            _LOG.warning("segment %s is damaged, its URLs are fetched again: %s", segment, error)
+            self._spool.quarantine(path)
+            await self._store.unspool(segment)
+            self._statistics.damaged_segments += 1
+            return
+        finished: list[Finished] = []
+        for start in range(0, max(1, len(outcomes)), self._batch_outcomes):
+            batch = _Batch(finished=finished)
+            for index, outcome in enumerate(outcomes[start : start + self._batch_outcomes], start):
+                if self._is_leaving:
+                    await self._abandon()
+                    return
+                # A retry is the record of an attempt; its URL is back in its queue.
+                if outcome.result is not Result.RETRY:
+                    await self._read(batch, segment, index, outcome)
+            self._note.clear()
+            await self._settle()
+            if start + self._batch_outcomes >= len(outcomes):
+                batch.segment = path
+            candidates = batch.candidates()
+            self._pending = _Offer(batch, candidates, asyncio.create_task(self._admit(candidates)))
+
+    async def _read(self, batch: _Batch, segment: str, index: int, outcome: Outcome) -> None:
+        lease, reason = outcome.lease, outcome.reason
+        if outcome.is_page:
+            reading = await self._read_page(segment, index, outcome)
+            if reading is None:
+                reason = Reason.PARSE_CRASH
+            else:
+                record = reading.record
+                batch.records.append(record)
+                self._statistics.links_found += record.links
+                self._candidates.add_links(batch.links, lease, reading.base, reading.links, nofollow=record.nofollow)
+            # The leader's commands are heard here.
+            await asyncio.sleep(0)
+        elif reason is Reason.REDIRECT:
+            batch.redirects += self._candidates.of_redirect(lease, outcome.header(b"location"))
+        batch.finished.append(
+            Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, reason, len(outcome.body))
+        )
+
+    async def _read_page(self, segment: str, index: int, outcome: Outcome) -> Reading | None:
+        """What the page says; None if reading it kills whoever does."""
+        self._note.set(segment, index)
+        if (segment, index) not in self._suspects:
+            return read_outcome(outcome, self._settings)
+        reading = await read_apart(outcome, self._settings)
+        if reading is None:
+            _LOG.warning("page %d of segment %s cannot be parsed: %s", index, segment, outcome.lease.url)
+            self._statistics.parse_crashes += 1
+        return reading
+
+    async def _admit(self, candidates: list[Candidate]) -> list[Reason]:
+        return await self._store.admit(candidates, self._limits) if candidates else []
+
+    async def _settle(self) -> None:
+        """Bring the batch that the store was asked about to its end."""
+        offer = self._pending
+        if offer is None:
+            return
+        answers = await offer.answers
+        self._pending = None
+        self._candidates.answered(offer.candidates, answers)
+        # No await from here on: when the segment is done, the sinks stand at its boundary.
+        batch, statistics = offer.batch, self._statistics
+        for record in batch.records:
+            for sink in self._sinks:
+                sink.write(record)
+        statistics.offered += len(answers)
+        statistics.admitted += answers.count(Reason.NEW)
+        if batch.segment is not None:
+            self._committer.segment_done(batch.segment, batch.finished)
+            statistics.pages += sum(finished.reason is Reason.PAGE for finished in batch.finished)
+            statistics.outcomes += len(batch.finished)
+            self._uncommitted_outcomes += len(batch.finished)
+            self._uncommitted_bytes += sum(finished.received_bytes for finished in batch.finished)
+            if self._uncommitted_since is None:
+                self._uncommitted_since = time.monotonic()
+
+    def _is_commit_due(self) -> bool:
+        return self._uncommitted_since is not None and (
+            self._uncommitted_outcomes >= COMMIT_OUTCOMES
+            or self._uncommitted_bytes >= COMMIT_BYTES
+            or time.monotonic() - self._uncommitted_since >= COMMIT_SECONDS
+        )
+
+    async def _commit(self) -> None:
+        await self._settle()
+        if self._uncommitted_since is not None:
+            await self._committer.commit()
+            self._statistics.commits += 1
+        self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
+
+    async def _abandon(self) -> None:
+        """What was written of the segment in work is taken back; `run` gives the segment itself back."""
+        self._note.clear()
+        await self._settle()
+        self._committer.abandon()
+
+    async def _forget_pending(self) -> None:
+        """Without an answer its segment is not done; recovery gives it back."""
+        if self._pending is not None:
+            self._pending.answers.cancel()
+            await asyncio.gather(self._pending.answers, return_exceptions=True)

@@ -1,0 +1,166 @@
+"""Links and redirects become candidates, or are counted by why not."""
+
+from gossamer.config import ScopeSettings, UrlSettings
+from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.parse.candidates import Candidates, Recent
+from gossamer.parse.html import Link, LinkKind
+from gossamer.records import Candidate, Lease, Reason
+from gossamer.url import Url, canonicalise
+
+
+def url(text: str) -> Url:
+    found = canonicalise(text)
+    assert isinstance(found, Url)
+    return found
+
+
+PAGE = url("http://www.a.test/dir/page.html")
+
+
+def lease(at: Url = PAGE, *, depth: int = 3, hops: int = 2, is_seed: bool = False) -> Lease:
+    return Lease(1, 0, 1, at.text, at.site, at.fingerprint, depth, hops, is_seed, 0, 0)
+
+
+def link(href: str, *rel: str) -> Link:
+    return Link(href, LinkKind.A, rel)
+
+
+def candidates(scope: ScopeSettings | None = None) -> Candidates:
+    return Candidates(AdmissionRules(scope or ScopeSettings(), Exclusions()), UrlSettings())
+
+
+def offered(source: Candidates, *links: Link, base: Url = PAGE, nofollow: bool = False) -> list[Candidate]:
+    offer: dict[int, Candidate] = {}
+    source.add_links(offer, lease(), base, links, nofollow=nofollow)
+    return list(offer.values())
+
+
+def test_a_link_is_a_candidate_one_level_deeper_without_hops() -> None:
+    target = url("http://www.a.test/dir/next")
+    assert offered(candidates(), link("next")) == [Candidate(target.text, "a.test", target.fingerprint, depth=4)]
+
+
+def test_links_are_resolved_against_the_base() -> None:
+    found = offered(candidates(), link("next"), base=url("https://b.test/x/"))
+    assert [candidate.url for candidate in found] == ["https://b.test/x/next"]
+
+
+def test_a_url_is_offered_once_however_it_is_written() -> None:
+    found = offered(candidates(), link("/x"), link("/x"), link("/x#part"), link("HTTP://WWW.A.TEST:80/x"))
+    assert [candidate.url for candidate in found] == ["http://www.a.test/x"]
+
+
+def test_the_pages_of_one_offer_share_its_links() -> None:
+    source = candidates()
+    offer: dict[int, Candidate] = {}
+    source.add_links(offer, lease(depth=1), PAGE, [link("/x")], nofollow=False)
+    source.add_links(offer, lease(depth=5), PAGE, [link("/x"), link("/y")], nofollow=False)
+    assert [(found.url, found.depth) for found in offer.values()] == [
+        ("http://www.a.test/x", 2),
+        ("http://www.a.test/y", 6),
+    ]
+
+
+def test_links_of_a_nofollow_page_are_left_alone_and_counted() -> None:
+    source = candidates()
+    assert offered(source, link("/x"), link("/y"), nofollow=True) == []
+    assert source.nofollow == 2
+
+
+def test_a_nofollow_link_is_left_alone_and_counted() -> None:
+    source = candidates()
+    assert [found.url for found in offered(source, link("/x", "external", "nofollow"), link("/y", "external"))] == [
+        "http://www.a.test/y"
+    ]
+    assert source.nofollow == 1
+
+
+def test_what_is_not_offered_is_counted_by_its_reason() -> None:
+    source = candidates(ScopeSettings(exclude="/private/"))
+    links = (link("mailto:x@a.test"), link("http://["), link("/" + "x" * 3000), link("/photo.jpg"), link("/private/x"))
+    assert offered(source, *links) == []
+    assert source.refused == {
+        Reason.SCHEME: 1,
+        Reason.NOT_A_URL: 1,
+        Reason.TOO_LONG: 1,
+        Reason.EXTENSION: 1,
+        Reason.EXCLUDED: 1,
+    }
+
+
+def test_links_beyond_the_depth_are_refused() -> None:
+    source = candidates(ScopeSettings(max_depth=3))
+    assert offered(source, link("/x")) == []
+    assert source.refused == {Reason.DEPTH: 1}
+
+
+def test_what_the_store_knows_is_not_offered_again() -> None:
+    source = candidates()
+    found = offered(source, link("/new"), link("/seen"))
+    source.answered(found, [Reason.NEW, Reason.SEEN])
+    assert [again.url for again in offered(source, link("/new"), link("/seen"), link("/z"))] == ["http://www.a.test/z"]
+    assert source.refused == {}
+
+
+def test_an_offer_without_an_answer_is_made_again() -> None:
+    source = candidates()
+    assert offered(source, link("/x")) == offered(source, link("/x")) != []
+
+
+def test_what_the_store_refused_is_offered_again_and_counted() -> None:
+    source = candidates()
+    found = offered(source, link("/full"), link("/out"))
+    source.answered(found, [Reason.QUEUE_FULL, Reason.SCOPE])
+    assert offered(source, link("/full"), link("/out")) == found
+    assert source.refused == {Reason.QUEUE_FULL: 1, Reason.SCOPE: 1}
+
+
+def test_a_redirect_keeps_depth_and_seed_goes_one_hop_on_and_stands_at_the_head() -> None:
+    target = url("http://b.test/there?x=1")
+    for is_seed in (False, True):
+        assert candidates().of_redirect(lease(is_seed=is_seed), b"//b.test/there?x=1#y") == [
+            Candidate(target.text, "b.test", target.fingerprint, depth=3, hops=3, is_seed=is_seed, at_head=True)
+        ]
+
+
+def test_a_redirect_to_a_known_url_is_offered_still() -> None:
+    source = candidates()
+    source.answered(offered(source, link("/x")), [Reason.NEW])
+    assert len(source.of_redirect(lease(is_seed=True), b"/x")) == 1
+
+
+def test_a_redirect_beyond_the_hops_is_refused() -> None:
+    source = candidates(ScopeSettings(max_hops=2))
+    assert source.of_redirect(lease(), b"/x") == []
+    assert source.refused == {Reason.HOPS: 1}
+
+
+def test_a_redirect_to_nowhere_is_no_candidate() -> None:
+    source = candidates()
+    assert source.of_redirect(lease(), None) == []
+    assert source.of_redirect(lease(), b"javascript:void(0)") == []
+    assert source.refused == {Reason.SCHEME: 1}
+
+
+def test_letters_of_a_location_are_utf_8_or_else_single_bytes() -> None:
+    found = [candidates().of_redirect(lease(), location)[0].url for location in ("/ü".encode(), b"/\xfc")]
+    assert found == ["http://www.a.test/%C3%BC"] * 2
+
+
+def test_recent_fingerprints_are_bounded_and_the_oldest_go_first() -> None:
+    recent = Recent(limit=10)
+    recent.update(range(11))
+    recent.update(range(100, 105))
+    assert all(fingerprint in recent for fingerprint in (3, 100))
+    recent.update(range(200, 206))
+    recent.update(range(300, 311))
+    assert [fingerprint in recent for fingerprint in (3, 4, 100, 200, 305)] == [False, False, False, False, True]
+
+
+def test_a_fingerprint_that_is_met_again_outlives_its_generation() -> None:
+    recent = Recent(limit=10)
+    recent.update(range(11))
+    assert 3 in recent
+    recent.update(range(100, 110))
+    recent.update([200])
+    assert (3 in recent, 4 in recent) == (True, False)
