@@ -1,0 +1,282 @@
+"""The HTTP client: one GET on one connection, whatever the other side does. The story of a request:
+
+    names.py ──► addresses.py ──► connect ──► exchange.py (tls.py, response.py) ──► Answer or Failure
+
+It keeps no cookies, sends no credentials and no Referer, follows no redirect, and uses no connection twice.
+"""
+
+import asyncio
+import errno
+import re
+import socket
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from gossamer.config import FetchSettings
+from gossamer.fetch.addresses import AddressPolicy
+from gossamer.fetch.exchange import Exchange
+from gossamer.fetch.names import Names, Resolution
+from gossamer.fetch.response import Response
+from gossamer.fetch.tls import TlsStream, tls_context
+from gossamer.fetch.translation import describe, reason_for
+from gossamer.records import PhaseTimes, Reason
+from gossamer.url import DEFAULT_PORTS, Url
+
+#: Open exchanges are looked at so often: a time-out may come later by that. One timer for all costs less than one each.
+_SWEEP_SECONDS = 0.25
+#: Addresses of one name that are tried, one after the other: of a hundred that are dead, the fifth is no better.
+_MOST_TRIED = 4
+#: What DNS can carry and TLS can name.
+_NAME = re.compile(r"(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*\Z")
+_LOOPBACK = "127.0.0.1"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server answered. Only 2xx answers of a wanted media type have a body."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    """In the order and case in which they came."""
+    body: bytes
+    """Without chunks, still in its content encoding."""
+    truncated: str
+    """Why the body is not whole: `length`, `time` or `disconnect`; empty if it is."""
+    is_declined: bool
+    """The body was not downloaded: its media type is none of those that are wanted."""
+    address: str
+    """The numeric one that was judged, before any rewriting."""
+    is_verified: bool
+    times: PhaseTimes
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """There was no answer."""
+
+    reason: Reason
+    detail: str
+    """For a person."""
+    address: str
+    """The last one that was tried, or that was refused; empty if none was known."""
+    times: PhaseTimes
+    was_sent: bool
+    """The site was connected to, or it was tried: it counts as a request."""
+
+
+class _Connected(NamedTuple):
+    """The address that was tried last, what came of it, and whether the site can have noticed."""
+
+    address: str
+    result: socket.socket | tuple[Reason, str]
+    was_sent: bool
+
+
+class _Accepted(NamedTuple):
+    """What follows from a set of media types: the headers of a request, and what its answer's label is compared to."""
+
+    headers: str
+    essences: frozenset[bytes] | None
+
+
+class Client:
+    """Fetches for one fetcher process. An async context manager; leaving it ends whatever is still open.
+
+    `get` answers with data for everything that the network or a server does; only CancelledError passes through it, and
+    then nothing of that request is left open either.
+    """
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        user_agent: str,
+        forbidden_endpoints: frozenset[tuple[str, int]] = frozenset(),
+    ) -> None:
+        self._settings = settings
+        self._fixed_headers = f"User-Agent: {user_agent}\r\nAccept-Encoding: gzip, br, zstd\r\nConnection: close\r\n"
+        self._policy = AddressPolicy(
+            allow_private=settings.allow_private_addresses, forbidden_endpoints=forbidden_endpoints
+        )
+        self._rewritten = _rewritten(settings.connect_to)
+        self._context = tls_context(verify=settings.verify_tls)
+        self._accepted: dict[frozenset[str] | None, _Accepted] = {}
+        self._exchanges: set[Exchange] = set()
+        self._names: Names | None = None
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        if self._settings.resolver or len(self._rewritten) < len(DEFAULT_PORTS):
+            self._names = Names(self._settings.resolver, self._settings.dns_timeout_seconds)
+        self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._sweeping.cancel()
+        while self._exchanges:
+            for exchange in self._exchanges:
+                exchange.abort()
+            # The loop closes what was aborted in its next turn.
+            await asyncio.sleep(0)
+        if self._names is not None:
+            await self._names.close()
+
+    async def get(
+        self, url: Url, *, max_body_bytes: int, media_types: frozenset[str] | None = None
+    ) -> Answer | Failure:
+        """Of a body at most `max_body_bytes`; with media types, only a body that has one of them."""
+        began_at = self._loop.time()
+        ends_at = began_at + self._settings.fetch_timeout_seconds
+        found = await self._resolve(url)
+        resolved_at = self._loop.time()
+        dns_seconds = resolved_at - began_at
+        if found.reason is not None:
+            refused = "".join(found.addresses[:1])
+            times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
+            return Failure(found.reason, found.detail, refused, times, was_sent=False)
+        connected = await self._connect(found.addresses, url, ends_at)
+        connected_at = self._loop.time()
+        if not isinstance(connected.result, socket.socket):
+            reason, detail = connected.result
+            times = PhaseTimes(dns=dns_seconds, total=connected_at - began_at)
+            return Failure(reason, detail, connected.address, times, connected.was_sent)
+        exchange = await self._exchange(connected.result, url, ends_at, max_body_bytes, media_types)
+        response = exchange.response
+        times = PhaseTimes(
+            dns_seconds,
+            connected_at - resolved_at,
+            exchange.tls_seconds,
+            exchange.first_byte_seconds,
+            self._loop.time() - began_at,
+        )
+        if response.failure is not None:
+            return Failure(*response.failure, connected.address, times, was_sent=True)
+        return Answer(
+            response.status,
+            tuple(response.headers),
+            response.body,
+            response.truncated,
+            response.is_declined,
+            connected.address,
+            url.scheme == "https" and self._settings.verify_tls,
+            times,
+        )
+
+    async def _resolve(self, url: Url) -> Resolution:
+        """The addresses of its host that may be connected to."""
+        host = url.host
+        if host.startswith("["):
+            found = Resolution((host[1:-1],))
+        elif host.rpartition(".")[2].isdecimal():
+            found = Resolution((host,))
+        elif host == "localhost" or host.endswith(".localhost"):
+            found = Resolution((_LOOPBACK,))
+        elif not _NAME.match(host):
+            return Resolution(reason=Reason.DNS, detail="no name has labels so long")
+        elif self._names is None or (url.scheme in self._rewritten and not self._settings.resolver):
+            return Resolution((self._rewritten[url.scheme][0],))
+        else:
+            found = await self._names.resolve(host)
+        allowed = tuple(address for address in found.addresses if not self._policy.refuses(address, url.port))
+        if allowed or found.reason is not None:
+            return Resolution(allowed, found.reason, found.detail)
+        detail = f"{found.addresses[0]} is not an address of the open web"
+        return Resolution(found.addresses, Reason.BLOCKED_ADDRESS, detail)
+
+    async def _connect(self, addresses: tuple[str, ...], url: Url, ends_at: float) -> _Connected:
+        """To the first address that answers."""
+        connected = _Connected("", (Reason.TIMEOUT, "no time was left to connect"), was_sent=False)
+        for address in addresses[:_MOST_TRIED]:
+            now = self._loop.time()
+            if now >= ends_at:
+                break
+            endpoint = self._rewritten.get(url.scheme, (address, url.port))
+            until = min(now + self._settings.connect_timeout_seconds, ends_at)
+            try:
+                return _Connected(address, await self._connected_socket(endpoint, until), was_sent=True)
+            except OSError as error:
+                reason = _connect_reason(error, endpoint[0])
+                is_ours = reason is Reason.OUR_SHORTAGE
+                connected = _Connected(address, (reason, describe(error)), connected.was_sent or not is_ours)
+                if is_ours:
+                    break
+        return connected
+
+    async def _connected_socket(self, endpoint: tuple[str, int], until: float) -> socket.socket:
+        family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        connecting.setblocking(False)
+        try:
+            async with asyncio.timeout_at(until):
+                await self._loop.sock_connect(connecting, endpoint)
+        except BaseException:
+            connecting.close()
+            raise
+        return connecting
+
+    async def _exchange(
+        self,
+        connected: socket.socket,
+        url: Url,
+        ends_at: float,
+        max_body_bytes: int,
+        media_types: frozenset[str] | None,
+    ) -> Exchange:
+        accepted = self._accepted.get(media_types) or self._accept(media_types)
+        origin = url.origin
+        head = f"GET {url.text[len(origin) :]} HTTP/1.1\r\nHost: {origin[len(url.scheme) + 3 :]}\r\n{accepted.headers}"
+        exchange = Exchange(
+            head.encode("latin-1"),
+            Response(max_body_bytes, accepted.essences),
+            settings=self._settings,
+            stream=TlsStream(self._context, url.host.strip("[]")) if url.scheme == "https" else None,
+            ends_at=ends_at,
+            closed=self._exchanges.discard,
+        )
+        self._exchanges.add(exchange)
+        try:
+            await self._loop.create_connection(lambda: exchange, sock=connected)
+            await exchange.ended
+        except OSError as error:
+            # It was reset before the loop could take it over.
+            connected.close()
+            self._exchanges.discard(exchange)
+            exchange.response.fail(reason_for(error), describe(error))
+        finally:
+            exchange.abort()
+        return exchange
+
+    def _accept(self, media_types: frozenset[str] | None) -> _Accepted:
+        """A crawl has one or two sets of media types, so all of them are kept."""
+        listed = "".join(f"{media_type}," for media_type in sorted(media_types or ()))
+        accepted = _Accepted(
+            f"Accept: {listed}*/*{';q=0.1' if listed else ''}\r\n{self._fixed_headers}\r\n",
+            None if media_types is None else frozenset(media_type.lower().encode() for media_type in media_types),
+        )
+        self._accepted[media_types] = accepted
+        return accepted
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for exchange in self._exchanges:
+            exchange.check(now)
+        self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+
+def _connect_reason(error: OSError, address: str) -> Reason:
+    # Ports run out for IPv4 as well; an IPv6 address that cannot be reached from here says nothing about us.
+    if error.errno == errno.EADDRNOTAVAIL and ":" in address:
+        return Reason.CONNECT
+    return reason_for(error)
+
+
+def _rewritten(connect_to: str) -> dict[str, tuple[str, int]]:
+    """By scheme: where all connections go; as the setting has it, which was checked when it was read."""
+    found: dict[str, tuple[str, int]] = {}
+    for part in connect_to.split(",") if connect_to else ():
+        scheme, _, endpoint = part.rpartition("=")
+        address, _, port = endpoint.rpartition(":")
+        found |= dict.fromkeys([scheme] if scheme else DEFAULT_PORTS, (address.strip("[]"), int(port)))
+    return found

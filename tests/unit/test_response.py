@@ -1,0 +1,252 @@
+"""An answer read from bytes, however they are cut; and an exchange that is looked at as time goes by."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gossamer.config import FetchSettings
+from gossamer.fetch.exchange import GRACE_SECONDS, WINDOW_SECONDS, Exchange
+from gossamer.fetch.media_types import is_wanted, is_wanted_by_start
+from gossamer.fetch.response import HEAD_BYTES, MOST_HEADERS, Response
+from gossamer.records import Reason
+
+WANTED = frozenset({b"text/html", b"text/plain"})
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def read(*pieces: bytes, most: int = 1000, wanted: frozenset[bytes] | None = None, ends: bool = False) -> Response:
+    response = Response(most, wanted)
+    for piece in pieces:
+        if not response.is_over:
+            response.feed(piece)
+    if ends:
+        response.end()
+    return response
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
+def test_an_answer_is_the_same_however_its_bytes_are_cut(size: int) -> None:
+    data = (
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+        + OK
+        + b"Content-Type: text/html\r\nX-ODD-Case:  two  \r\nX-Odd-Case: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + b"5\r\nhello\r\n6;name=value\r\n world\r\n0\r\nX-Trailer: late\r\n\r\nbeyond"
+    )
+    response = read(*(data[at : at + size] for at in range(0, len(data), size)), wanted=WANTED)
+    assert (response.status, response.body, response.truncated, response.failure) == (200, b"hello world", "", None)
+    assert response.headers == [
+        (b"Content-Type", b"text/html"),
+        (b"X-ODD-Case", b"two"),
+        (b"X-Odd-Case", b"3"),
+        (b"Transfer-Encoding", b"chunked"),
+    ]
+
+
+def test_a_folded_header_becomes_one_line() -> None:
+    response = read(OK + b"X-Folded: one\r\n\ttwo\r\nContent-Length: 0\r\n\r\n")
+    assert response.is_over
+    assert b"\n" not in dict(response.headers)[b"X-Folded"]
+
+
+def test_a_body_is_whole_up_to_the_cap_and_cut_beyond_it() -> None:
+    head = OK + b"Content-Length: %d\r\n\r\n"
+    whole = read(head % 1000 + b"x" * 1000)
+    assert (whole.is_over, whole.truncated, whole.body_bytes) == (True, "", 1000)
+    cut = read(head % 1001, b"x" * 1000, b"yz")
+    assert (cut.is_over, cut.truncated, cut.body) == (True, "length", b"x" * 1000)
+    endless = read(OK + b"\r\n", *[b"x" * 300] * 9)
+    assert (endless.is_over, endless.truncated, len(endless.body)) == (True, "length", 1000)
+
+
+def test_the_end_of_the_connection_is_the_end_of_a_body_only_if_nothing_else_is() -> None:
+    assert read(OK + b"\r\nall", ends=True).truncated == ""
+    assert read(OK + b"Content-Length: 9\r\n\r\npart", ends=True).truncated == "disconnect"
+    assert read(OK + b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n", ends=True).truncated == "disconnect"
+    nothing = read(OK + b"Content-Length: 9\r\n\r\n", ends=True)
+    assert nothing.failure is not None
+    assert nothing.failure[0] is Reason.RESET
+
+
+@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy", b"999 Denied"])
+def test_an_answer_that_is_no_page_is_over_with_its_head(status: bytes) -> None:
+    response = read(b"HTTP/1.1 " + status + b"\r\nContent-Length: 1000000\r\n\r\nbody")
+    assert (response.is_over, response.failure, response.body) == (True, None, b"")
+    assert response.status == int(status[:3])
+
+
+def test_answers_without_a_body_are_whole() -> None:
+    for data in (b"HTTP/1.1 204 No Content\r\n\r\n", OK + b"Content-Length: 0\r\n\r\n"):
+        assert (read(data, wanted=WANTED).is_over, read(data, wanted=WANTED).failure) == (True, None)
+
+
+@pytest.mark.parametrize("size", [1, 1000, 1 << 18])
+def test_a_head_has_its_limit_in_bytes_however_it_comes(size: int) -> None:
+    response = Response(1000, None)
+    sent, piece = 0, OK + b"X: " + b"x" * (size - 3)
+    while not response.is_over and sent < 4 * HEAD_BYTES:
+        response.feed(piece)
+        sent, piece = sent + len(piece), b"x" * size
+    assert response.failure is not None
+    assert response.failure[0] is Reason.TOO_LARGE
+    assert sent <= HEAD_BYTES + len(OK) + size
+
+
+def test_a_head_has_its_limit_in_headers() -> None:
+    header = b"A: b\r\n"
+    assert read(OK + header * MOST_HEADERS + b"\r\n", ends=True).failure is None
+    failed = read(OK + header * (MOST_HEADERS + 1) + b"\r\n").failure
+    assert failed is not None
+    assert failed[0] is Reason.TOO_LARGE
+
+
+def test_a_body_right_behind_a_long_head_is_not_taken_for_head() -> None:
+    long = OK + b"X: " + b"x" * (HEAD_BYTES - len(OK) - 3 - 4) + b"\r\n\r\n"
+    assert len(long) == HEAD_BYTES
+    assert read(long + b"y" * 200_000, most=1 << 20, ends=True).body_bytes == 200_000
+
+
+def test_tiny_chunks_are_fine_and_framing_without_end_is_not() -> None:
+    head = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+    honest = read(head, *[b"1\r\nx\r\n" * 1000] * 300, most=1 << 20)
+    assert (honest.failure, honest.body_bytes) == (None, 300_000)
+    for framing in (b"1;" + b"x" * 60 + b"\r\ny\r\n", b"1" + b" " * 200 + b"\r\ny\r\n"):
+        failed = read(head, *[framing * 500] * 100, most=1 << 20)
+        assert failed.failure is not None
+        assert failed.failure[0] is Reason.PROTOCOL
+    trailers = read(head, b"10000\r\n" + b"x" * 65536 + b"\r\n0\r\n", *[b"A: b\r\n" * 1000] * 100, most=1 << 20)
+    assert trailers.failure == (Reason.PROTOCOL, "chunk extensions or trailers without end")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "is_declined"),
+    [
+        (b"Content-Type: text/html; charset=utf-8\r\n", b"%PDF", False),
+        (b"content-type:TEXT/HTML\r\n", b"", False),
+        (b"Content-Type: image/png\r\n", b"<html>", True),
+        (b"Content-Type: application/octet-stream\r\n", b"\n <!DOCTYPE html><p>", False),
+        (b"Content-Type: application/octet-stream\r\n", b"just words", True),
+        (b"Content-Type: application/octet-stream\r\nContent-Encoding: gzip\r\n", b"\x1f\x8b", True),
+        (b"", b"<html>", False),
+        (b"", b"just words", False),
+        (b"", b"", False),
+        (b"", b"\x89PNG\r\n\x1a\n\0\0", True),
+        (b"Content-Encoding: gzip\r\n", b"\x1f\x8b\x08\0", False),
+    ],
+)
+def test_only_what_is_wanted_is_downloaded(headers: bytes, body: bytes, *, is_declined: bool) -> None:
+    response = read(OK + headers + b"Content-Length: %d\r\n\r\n" % len(body) + body, wanted=WANTED)
+    assert (response.is_over, response.is_declined) == (True, is_declined)
+    assert response.body == (b"" if is_declined else body)
+    assert read(OK + headers + b"\r\n" + body, ends=True).is_declined is False
+
+
+def test_a_declined_body_is_not_waited_for() -> None:
+    assert read(OK + b"Content-Type: video/mp4\r\nContent-Length: 1000000\r\n\r\n", wanted=WANTED).is_declined
+    unlabelled = read(OK + b"\r\n", b"\0" * 511, wanted=WANTED)
+    assert not unlabelled.is_over
+    unlabelled.feed(b"\0")
+    assert (unlabelled.is_declined, unlabelled.truncated, unlabelled.body_bytes) == (True, "", 0)
+    short = read(OK + b"Content-Length: 90\r\n\r\n\0\0", wanted=WANTED, ends=True)
+    assert (short.is_declined, short.truncated) == (True, "")
+
+
+def test_html_is_known_by_how_it_begins() -> None:
+    for start in (b"<p>", b"<a href=x>", b"\xef\xbb\xbf<HTML>", b"\r\n\t<!-- x -->\n<body>", b"<?xml ?>", b"<b>"):
+        assert is_wanted_by_start(b"application/octet-stream", WANTED, start), start
+    for start in (b"", b"<abbr>", b"<pre", b"text <html>", b"<html", b"{}"):
+        assert not is_wanted_by_start(b"application/octet-stream", WANTED - {b"text/plain"}, start), start
+    assert is_wanted(b"text/plain", frozenset({b"text/html"}), is_encoded=False) is False
+
+
+# Time.
+
+
+class Transport(asyncio.Transport):
+    """Stands for the network's edge."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+
+def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, ends_in: float = 60.0) -> Response:
+    async def run() -> Response:
+        now = asyncio.get_running_loop().time()
+        found = Exchange(
+            b"GET",
+            Response(1 << 20, None),
+            settings=settings,
+            stream=None,
+            ends_at=now + ends_in,
+            closed=lambda _: None,
+        )
+        found.connection_made(Transport())
+        play(found, now)
+        assert found.ended.done() == found.response.is_over
+        return found.response
+
+    return asyncio.run(run())
+
+
+def test_a_head_that_does_not_come_is_given_up() -> None:
+    def play(found: Exchange, now: float) -> None:
+        found.data_received(OK)
+        found.check(now + 4.9)
+        assert not found.response.is_over
+        found.data_received(b"A: b\r\n")
+        found.check(now + 5.1)
+
+    failure = exchange(play, FetchSettings(header_timeout_seconds=5)).failure
+    assert failure is not None
+    assert failure[0] is Reason.TIMEOUT
+
+
+@pytest.mark.parametrize(("rate", "is_kept"), [(2000, True), (900, False)])
+def test_a_body_keeps_its_pace_or_is_given_up(rate: int, *, is_kept: bool) -> None:
+    """One tick a second; a body that goes on until time is up is kept if it came well."""
+    last = 0.0
+
+    def play(found: Exchange, now: float) -> None:
+        nonlocal last
+        found.data_received(OK + b"\r\n")
+        while not found.response.is_over:
+            last += 1
+            found.data_received(b"x" * rate)
+            found.check(now + last)
+
+    response = exchange(play, FetchSettings(min_rate_bytes=1024), ends_in=40)
+    if is_kept:
+        assert (response.truncated, response.failure, last) == ("time", None, 40)
+    else:
+        assert response.failure is not None
+        assert response.failure[0] is Reason.TIMEOUT
+        assert last <= GRACE_SECONDS + WINDOW_SECONDS + 1
+
+
+def test_a_slow_beginning_is_forgiven_and_a_stall_after_much_is_kept() -> None:
+    def play(found: Exchange, now: float) -> None:
+        found.data_received(OK + b"\r\n")
+        found.check(now + GRACE_SECONDS - 1)
+        found.data_received(b"x" * 100_000)
+        for tick in range(100):
+            found.check(now + GRACE_SECONDS + 0.25 * tick)
+
+    response = exchange(play, FetchSettings(min_rate_bytes=1024))
+    assert (response.truncated, response.body_bytes) == ("time", 100_000)
+
+
+def test_a_fault_in_a_callback_reaches_whoever_waits() -> None:
+    async def run() -> None:
+        found = Exchange(
+            b"", Response(1, None), settings=FetchSettings(), stream=None, ends_at=0, closed=lambda _: None
+        )
+        found.connection_made(Transport())
+        found.connection_lost(ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            await found.ended
+
+    asyncio.run(run())
