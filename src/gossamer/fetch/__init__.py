@@ -1,1 +1,26 @@
-"""Fetching: what may be requested, and the request. So far the pure half of robots.txt: statuses, rules, verdicts."""
+"""Fetching: the story of a lease, from the store to a server and from there into the spool.
+
+A fetcher process is one event loop with one `Fetcher` (fetcher.py). It owns slots (slots_held.py) and renews them; from
+each renewal it knows the store's time, and until when nobody else may have its sites.
+
+Tick by tick the `Feeder` (feeder.py) leases a batch: one URL each of sites that are due. It leases no more than there
+are workers for, and less or nothing while too much waits in the spool, while this machine runs short of something
+(shortage.py), or while the leader says so. With each lease goes what is known of its origin's robots.txt.
+
+A worker (worker.py) takes it from there. Is the slot still ours, do the rules of admission still let it pass, has it
+killed five processes already? Then the origin's robots.txt: from memory or the store (robots_cache.py), or asked for
+(robots_request.py) and read (robots.py, robots_rules.py). What is disallowed is dropped; a Crawl-delay that is news and
+not over yet sends the URL back for later. Only then is the page requested, through client.py, the only file that knows
+the HTTP library. Redirects are not followed: where one leads is a new candidate, and the parser's business.
+
+However it ended, `frontier/politeness.py` says what follows, and the worker writes three things down: the outcome for
+the spool, the move of the URL, the release of the site with its new clock. `Deliveries` (deliveries.py) sends them tick
+by tick. A site is free at once; an outcome waits until its segment closes.
+
+    store ──lease──► Feeder ──queue──► Worker ──► server
+      ▲                                  │
+      └──release, spool── Deliveries ◄───┘──► segment in spool/open, then spool/ready
+
+At a drain nothing more is leased, requests in flight have five seconds, and what is then left goes back to the head of
+its queue. At a kill the store has every lease still, and the next owner of the slots gets it back.
+"""

@@ -1,0 +1,181 @@
+"""A fetcher: the tasks of one process that take URLs from the store to the web, and outcomes to the spool."""
+
+import asyncio
+import random
+import time
+from collections.abc import Collection
+from contextlib import suppress
+
+import msgspec
+
+from gossamer.config import Settings
+from gossamer.fetch.client import Client
+from gossamer.fetch.deliveries import Deliveries
+from gossamer.fetch.feeder import Feeder
+from gossamer.fetch.robots_cache import RobotsCache
+from gossamer.fetch.shortage import Shortage
+from gossamer.fetch.slots_held import HeldSlots
+from gossamer.fetch.worker import Worker
+from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.store import Store
+from gossamer.spool.directory import SpoolDirectory
+from gossamer.spool.pressure import Pressure
+from gossamer.spool.writer import SegmentWriter
+
+#: Between two exchanges with the store. A site without a delay waits half of it on average, and at a thousand pages a
+#: second the calls of one tick carry fifteen.
+TICK_SECONDS = 0.015
+
+#: Workers start gradually, so that neither a resolver nor a line is hit by all at once: ten times as many in 2.5 s.
+_FIRST_WORKERS = 50
+_GROWTH_SECONDS = 0.1
+_GROWTH_SHARE = 10
+
+#: What is in flight when a drain begins may end within this time.
+DRAIN_SECONDS = 5.0
+
+
+class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fetcher does now, and has done since it started."""
+
+    slots: int
+    workers: int
+    in_flight: int
+    waiting: int
+    """Leased, and waiting for a worker."""
+    outcomes: dict[str, int]
+    """By reason, those that went back included."""
+    received_bytes: int
+    robots_asked: int
+    backpressure_soft: int
+    backpressure_hard: int
+    shortage_failures: int
+    shortage_pauses: int
+    errors: int
+    """Of ours, each at one URL."""
+
+
+class Fetcher:
+    """Owns its slots while `run` runs, and every lease that it takes ends: in a segment, or back in its queue.
+
+    The leader and the fetcher processes each have one; they give it an open store and an open client, and close them
+    after it.
+    """
+
+    def __init__(
+        self,
+        *,
+        owner: str,
+        slots: Collection[int],
+        settings: Settings,
+        store: Store,
+        client: Client,
+        rules: AdmissionRules,
+        spool: SpoolDirectory,
+        writer: SegmentWriter,
+    ) -> None:
+        self._most_workers = settings.fetch.fetcher_workers
+        self._pressure = Pressure(settings.spool, random.random)
+        self._shortage = Shortage()
+        self._deliveries = Deliveries(store, writer, self._shortage)
+        self._slots = HeldSlots(store, owner, slots, delay_seconds=settings.politeness.delay_seconds)
+        self._robots = RobotsCache(client, self._slots.clock, settings.politeness, self._deliveries.save)
+        self._feeder = Feeder(
+            settings=settings,
+            store=store,
+            spool=spool,
+            slots=self._slots,
+            robots=self._robots,
+            shortage=self._shortage,
+            pressure=self._pressure,
+        )
+        self._worker = Worker(
+            settings=settings,
+            client=client,
+            rules=rules,
+            slots=self._slots,
+            robots=self._robots,
+            deliveries=self._deliveries,
+            shortage=self._shortage,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._grown_at = float("-inf")
+        self._is_draining = False
+
+    async def run(self) -> None:
+        """Until drained; raises StoreUnavailable if the store is gone."""
+        await self._slots.renew()
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeper = group.create_task(self._slots.keep())
+                while not self._is_draining:
+                    await self._tick(group)
+                await self._wind_up()
+                keeper.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    def drain(self) -> None:
+        """No new leases; what is in flight gets `DRAIN_SECONDS`, the rest goes back. Then `run` returns."""
+        self._is_draining = True
+        self._deliveries.added.set()
+
+    def pause(self) -> None:
+        """Lease nothing until `go_on`; what is leased is fetched."""
+        self._feeder.is_paused = True
+
+    def go_on(self) -> None:
+        self._feeder.is_paused = False
+
+    def statistics(self) -> FetcherStatistics:
+        return FetcherStatistics(
+            slots=len(self._slots.epochs),
+            workers=len(self._tasks),
+            in_flight=self._worker.busy,
+            waiting=self._feeder.queue.qsize(),
+            outcomes=dict(self._deliveries.outcomes),
+            received_bytes=self._deliveries.received_bytes,
+            robots_asked=self._robots.asked,
+            backpressure_soft=self._pressure.soft_events,
+            backpressure_hard=self._pressure.hard_events,
+            shortage_failures=self._shortage.failures,
+            shortage_pauses=self._shortage.pauses,
+            errors=self._worker.errors,
+        )
+
+    async def _tick(self, group: asyncio.TaskGroup) -> None:
+        """One exchange with the store, and the wait for the next one."""
+        self._deliveries.added.clear()
+        # First what is done: the sites that it frees may be leased at once.
+        await self._deliveries.send()
+        self._grow(group)
+        wait_seconds = await self._feeder.feed(len(self._tasks) - self._worker.busy)
+        await asyncio.sleep(TICK_SECONDS)
+        if wait_seconds > TICK_SECONDS:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_seconds - TICK_SECONDS):
+                    await self._deliveries.added.wait()
+
+    def _grow(self, group: asyncio.TaskGroup) -> None:
+        now = time.monotonic()
+        if now - self._grown_at < _GROWTH_SECONDS or self._feeder.queue.empty():
+            return
+        self._grown_at = now
+        wanted = len(self._tasks) + max(1, len(self._tasks) // _GROWTH_SHARE) if self._tasks else _FIRST_WORKERS
+        while len(self._tasks) < min(wanted, self._most_workers):
+            self._tasks.append(group.create_task(self._worker.run(self._feeder.queue)))
+
+    async def _wind_up(self) -> None:
+        queue = self._feeder.queue
+        while not queue.empty():
+            self._worker.hand_back(queue.get_nowait().lease)
+        until = time.monotonic() + DRAIN_SECONDS
+        while self._worker.busy and time.monotonic() < until:
+            await self._deliveries.send()
+            await asyncio.sleep(TICK_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._deliveries.send(everything=True)
+        await self._slots.give_up()

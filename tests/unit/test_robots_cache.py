@@ -1,0 +1,269 @@
+"""What a fetcher makes of the answers to its requests for robots.txt, and what it keeps of them."""
+
+import asyncio
+import gzip
+import time
+from collections.abc import Sequence
+
+import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
+import pytest
+import zstandard
+
+from gossamer.config import PolitenessSettings
+from gossamer.fetch import robots_cache
+from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
+from gossamer.fetch.robots_cache import RobotsCache, Standing
+from gossamer.fetch.robots_request import BODY_LIMIT_BYTES
+from gossamer.fetch.slots_held import StoreClock
+from gossamer.frontier.politeness import ROBOTS_TRIES
+from gossamer.records import PhaseTimes, Reason, RobotsCopy
+from gossamer.url import Url, canonicalise
+
+BACKOFF_SECONDS = 10.0
+RULES = b"User-agent: *\nDisallow: /closed\nCrawl-delay: 3\n"
+STORE_TIME = 1_000_000.0
+
+
+def url(text: str = "http://a.test/page") -> Url:
+    found = canonicalise(text)
+    assert isinstance(found, Url)
+    return found
+
+
+def answer(status: int = 200, body: bytes = b"", truncated: str = "", **headers: str) -> Answer:
+    return Answer(
+        status=status,
+        headers=tuple((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()),
+        body=body,
+        truncated=truncated,
+        is_declined=False,
+        address="192.0.2.1",
+        is_verified=False,
+        times=PhaseTimes(),
+    )
+
+
+def failure(reason: Reason, times: PhaseTimes = PhaseTimes()) -> Failure:  # noqa: B008 (frozen)
+    return Failure(reason=reason, detail="as told", address="", times=times, was_sent=False)
+
+
+class Script(Client):
+    """The network's edge: gives the answers that it was told, and knows what it was asked for."""
+
+    def __init__(self, *answers: Answer | Failure) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def get(
+        self,
+        url: Url,
+        *,
+        max_body_bytes: int,
+        media_types: frozenset[str] | None = None,
+    ) -> Answer | Failure:
+        assert (max_body_bytes, media_types) == (BODY_LIMIT_BYTES, None)
+        self.asked.append(url.text)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def cache_of(client: Client) -> tuple[RobotsCache, list[RobotsCopy]]:
+    clock = StoreClock()
+    now = time.monotonic()
+    clock.sample(STORE_TIME, asked_at=now, answered_at=now)
+    saved: list[RobotsCopy] = []
+    settings = PolitenessSettings(backoff_seconds=BACKOFF_SECONDS)
+    return RobotsCache(client, clock, settings, saved.append, chance=lambda: 0.5), saved
+
+
+def asked(*answers: Answer | Failure, failures: int = 0) -> tuple[Standing | Failure, list[RobotsCopy]]:
+    cache, saved = cache_of(Script(*answers))
+    return asyncio.run(cache.ask(url(), failures)), saved
+
+
+def standing_after(*answers: Answer | Failure, failures: int = 0) -> Standing:
+    found, saved = asked(*answers, failures=failures)
+    assert isinstance(found, Standing)
+    assert [(copy.origin, copy.expires_at, copy.failures) for copy in saved] == [
+        ("http://a.test", found.expires_at, found.failures)
+    ]
+    return found
+
+
+def allows(standing: Standing, path: str) -> bool:
+    assert standing.rules is not None
+    return standing.rules.verdict(path).allowed
+
+
+def test_a_good_file_is_compiled_and_saved_for_a_day() -> None:
+    found, saved = asked(answer(body=RULES))
+    assert isinstance(found, Standing)
+    assert (allows(found, "/open"), allows(found, "/closed")) == (True, False)
+    assert found.rules is not None
+    assert found.rules.crawl_delay == 3
+    (copy,) = saved
+    assert (copy.access, copy.body, copy.failures) == ("parse", RULES, 0)
+    assert copy.expires_at == copy.fetched_at + COPY_LIMIT_SECONDS
+    assert STORE_TIME <= copy.fetched_at < STORE_TIME + 60
+
+
+def test_what_was_saved_says_the_same_when_it_is_read_back() -> None:
+    _, saved = asked(answer(body=RULES))
+    cache, _ = cache_of(Script(answer(500)))
+    assert cache.known("http://a.test") is None
+    again = cache.remember(saved[0])
+    assert cache.known("http://a.test") is again
+    assert (allows(again, "/open"), allows(again, "/closed")) == (True, False)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
+def test_a_file_that_is_refused_allows_everything(status: int) -> None:
+    assert allows(standing_after(answer(status)), "/closed")
+
+
+def test_a_failing_file_forbids_everything_and_is_asked_for_later_and_later() -> None:
+    holds = []
+    for failures in range(ROBOTS_TRIES - 1):
+        standing = standing_after(answer(503), failures=failures)
+        assert (standing.rules, standing.failures, standing.is_given_up) == (None, failures + 1, False)
+        holds.append(standing.expires_at - STORE_TIME)
+    assert holds == pytest.approx([BACKOFF_SECONDS, 2 * BACKOFF_SECONDS, 4 * BACKOFF_SECONDS], abs=1)
+
+
+def test_after_too_many_failures_the_origin_is_given_up_for_a_day() -> None:
+    standing = standing_after(answer(500), failures=ROBOTS_TRIES - 1)
+    assert standing.is_given_up
+    assert standing.expires_at - STORE_TIME == pytest.approx(COPY_LIMIT_SECONDS, abs=1)
+
+
+@pytest.mark.parametrize(("value", "hold"), [("7", 7), ("0", 1), ("soon", BACKOFF_SECONDS), ("999999", 86_400)])
+def test_a_server_that_asks_for_a_pause_gets_it_within_our_bounds(value: str, hold: float) -> None:
+    standing = standing_after(answer(429, retry_after=value))
+    assert standing.rules is None
+    assert standing.expires_at - STORE_TIME == pytest.approx(hold, abs=1)
+
+
+@pytest.mark.parametrize("reason", [Reason.DNS, Reason.CONNECT, Reason.TLS, Reason.BLOCKED_ADDRESS])
+def test_an_origin_that_cannot_be_reached_at_all_has_said_nothing_about_robots(reason: Reason) -> None:
+    assert asked(failure(reason)) == (failure(reason), [])
+
+
+def test_a_time_out_counts_as_unreached_only_before_the_connection_stands() -> None:
+    assert asked(failure(Reason.TIMEOUT)) == (failure(Reason.TIMEOUT), [])
+    assert standing_after(failure(Reason.TIMEOUT, PhaseTimes(connect=0.1))).rules is None
+
+
+def test_our_own_shortage_is_never_charged_to_an_origin() -> None:
+    moved = answer(301, location="/elsewhere")
+    assert asked(moved, failure(Reason.OUR_SHORTAGE)) == (failure(Reason.OUR_SHORTAGE), [])
+
+
+@pytest.mark.parametrize("reason", [Reason.RESET, Reason.PROTOCOL, Reason.TOO_LARGE])
+def test_no_whole_answer_is_no_permission(reason: Reason) -> None:
+    assert standing_after(failure(reason)).rules is None
+
+
+@pytest.mark.parametrize("truncated", ["time", "disconnect"])
+def test_half_a_file_is_no_permission(truncated: str) -> None:
+    assert standing_after(answer(body=RULES, truncated=truncated)).rules is None
+
+
+def test_redirects_are_followed_across_hosts_five_times() -> None:
+    def chain(hops: int) -> Sequence[Answer]:
+        return [*(answer(302, location=f"http://b{hop}.test/r") for hop in range(hops)), answer(body=RULES)]
+
+    client = Script(*chain(5))
+    cache, saved = cache_of(client)
+    found = asyncio.run(cache.ask(url(), 0))
+    assert isinstance(found, Standing)
+    assert not allows(found, "/closed")
+    assert client.asked == ["http://a.test/robots.txt", *(f"http://b{hop}.test/r" for hop in range(5))]
+    # The rules are those of the origin that was asked first.
+    assert [copy.origin for copy in saved] == ["http://a.test"]
+    assert allows(standing_after(*chain(6)), "/closed")
+
+
+def test_a_loop_of_redirects_is_a_missing_file() -> None:
+    client = Script(answer(301, location="/robots.txt"))
+    cache, _ = cache_of(client)
+    found = asyncio.run(cache.ask(url(), 0))
+    assert isinstance(found, Standing)
+    assert allows(found, "/closed")
+    assert len(client.asked) == 1
+
+
+@pytest.mark.parametrize("location", ["ftp://a.test/robots.txt", "http://", ""])
+def test_a_redirect_to_nowhere_is_no_permission(location: str) -> None:
+    assert standing_after(answer(301, location=location)).rules is None
+
+
+def test_a_redirect_to_a_blocked_address_is_no_permission() -> None:
+    moved = answer(301, location="http://169.254.169.254/robots.txt")
+    assert standing_after(moved, failure(Reason.BLOCKED_ADDRESS)).rules is None
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip.compress(RULES)),
+        ("gzip", gzip.compress(b"# first\n") + gzip.compress(RULES)),
+        ("gzip", RULES),
+        ("br", brotli.compress(RULES)),
+        ("zstd", zstandard.compress(RULES)),
+        ("zstd", zstandard.compress(b"# first\n") + zstandard.compress(RULES)),
+    ],
+)
+def test_content_encodings_are_undone(coding: str, body: bytes) -> None:
+    standing = standing_after(answer(body=body, content_encoding=coding))
+    assert (allows(standing, "/open"), allows(standing, "/closed")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip.compress(RULES)[:-9]),
+        ("gzip", gzip.compress(RULES)[:20] + b"\xff" * 20),
+        ("br", brotli.compress(RULES)[:-3]),
+        ("br", b"\xff" * 40),
+        ("zstd", b"(\xb5/\xfd" + b"\xff" * 40),
+        ("rot13", RULES),
+    ],
+)
+def test_a_body_that_cannot_be_decoded_is_no_permission(coding: str, body: bytes) -> None:
+    assert standing_after(answer(body=body, content_encoding=coding)).rules is None
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
+def test_a_bomb_is_read_up_to_the_limit_and_no_rule_is_cut_in_half(coding: str) -> None:
+    line = b"Disallow: /closed/here\n"
+    text = b"User-agent: *\n" + line * (20 * BODY_LIMIT_BYTES // len(line))
+    pack = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstandard.compress}[coding]
+    found, saved = asked(answer(body=pack(text), content_encoding=coding))
+    assert isinstance(found, Standing)
+    assert saved[0].body.endswith(line.rstrip())
+    assert BODY_LIMIT_BYTES - len(line) <= len(saved[0].body) < BODY_LIMIT_BYTES
+
+
+def test_memory_is_bounded_by_origins_and_by_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "ORIGINS_KEPT", 3)
+    monkeypatch.setattr(robots_cache, "RULES_KEPT", 10)
+    cache, _ = cache_of(Script(answer()))
+
+    def copy(name: str, rules: int) -> RobotsCopy:
+        lines = "".join(f"Disallow: /{number}\n" for number in range(rules))
+        return RobotsCopy(
+            origin=name, access=Access.PARSE.value, body=f"User-agent: *\n{lines}".encode(), expires_at=STORE_TIME
+        )
+
+    for name in ("a", "b", "c"):
+        cache.remember(copy(name, 1))
+    assert cache.known("a") is not None
+    cache.remember(copy("d", 1))
+    assert [name for name in "abcd" if cache.known(name)] == ["a", "c", "d"]
+    cache.remember(copy("e", 9))
+    assert [name for name in "abcde" if cache.known(name)] == ["d", "e"]
+    # One file beyond the limit is kept as long as it is the latest.
+    cache.remember(copy("f", 100))
+    assert [name for name in "abcdef" if cache.known(name)] == ["f"]
+    cache.remember(copy("g", 1))
+    assert [name for name in "abcdefg" if cache.known(name)] == ["g"]
