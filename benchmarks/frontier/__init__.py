@@ -1,0 +1,1 @@
+"""What the frontier costs per URL. Run it as `python -m benchmarks.frontier`."""

@@ -1,0 +1,201 @@
+"""The embedded store: the frontier in one SQLite file of the data directory, shared by all processes of a crawl."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+
+from gossamer.errors import UsageError
+from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.stores.sqlite_thread import StoreThread
+from gossamer.frontier.stores.sqlite_verbs import BUSY_SECONDS, Verbs, encode_robots
+from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy
+
+#: Marks the file as ours, as SQLite's `file` magic does: "Goss".
+APPLICATION_ID = 0x476F7373
+#: Goes up with every change of the schema.
+SCHEMA_VERSION = 1
+#: SQLite itself asks again after 1, 2, 5 ms and then ever more slowly, up to 100 ms: who has waited longest would be
+#: served last. So it gives up after this, and `Verbs.begin` starts over: with four processes that write without pause
+#: the longest wait was 0.1 s, not 1.5 s.
+BUSY_MILLISECONDS = 10
+#: URLs of one step inside a transaction: some 3 ms.
+BATCH = 500
+#: Kept small: with several processes writing, each finds its cache outdated at every transaction anyway.
+CACHE_KIB = 16 << 10
+#: Pages of the log before they are copied into the file: 32 MiB. A page that changes often is copied once.
+CHECKPOINT_PAGES = 8_000
+
+T = TypeVar("T")
+
+_PRAGMAS = f"""
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -{CACHE_KIB};
+PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 2 * 4096};
+PRAGMA secure_delete = OFF;
+"""
+
+
+class SqliteStore(Store):
+    """One handle on the file, of one process. Sites are known by the 64-bit hash of their name.
+
+    Every verb is a call to the store's thread: the event loop never waits for the disk. A verb with many URLs is cut
+    into steps, and each URL's part of it is atomic. Death of the process loses nothing that was acknowledged; a power
+    cut at most the transactions since the last checkpoint, and never the order of them.
+    """
+
+    def __init__(self, path: Path, slots: int) -> None:
+        self._path = path
+        self._slots = slots
+        self._thread = StoreThread(str(path))
+        self._turn = 0
+
+    async def open(self) -> None:
+        await self._thread.open(self._connect)
+
+    def _connect(self) -> tuple[sqlite3.Connection, Verbs]:
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=128
+        )
+        try:
+            self._prepare(connection)
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection, Verbs(connection, self._slots)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        # Before anything is written: the file may be somebody else's.
+        self._check_identity(connection)
+        _use_log(connection)
+        connection.executescript(_PRAGMAS)
+        connection.execute("BEGIN IMMEDIATE")
+        if self._check_identity(connection):
+            schema = resources.files(__package__).joinpath("sqlite_schema.sql").read_text("utf-8")
+            for statement in schema.split(";\n"):
+                connection.execute(statement)
+            connection.executemany(
+                "INSERT INTO meta VALUES (?, ?)",
+                [("slots", self._slots), ("clock_offset", time.time() - time.monotonic())],
+            )
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+        (slots,) = connection.execute("SELECT value FROM meta WHERE name = 'slots'").fetchone()
+        if slots != self._slots:
+            raise UsageError(
+                f"the frontier in {self._path} was created with {slots} slots, not {self._slots}:"
+                " the number is fixed when a crawl is created"
+            )
+
+    def _check_identity(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file is empty; raises UsageError if it is neither that nor ours."""
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if not tables and not application:
+            return True
+        if (application, version) != (APPLICATION_ID, SCHEMA_VERSION):
+            raise UsageError(
+                f"{self._path} is not a frontier of this version of Gossamer: give another data directory,"
+                " or resume with the version that made it"
+            )
+        return False
+
+    async def close(self) -> None:
+        await self._thread.close()
+
+    async def begin_run(self, *, latest_not_before_seconds: float) -> int:
+        return await self._thread.call(lambda verbs: verbs.begin_run(latest_not_before_seconds))
+
+    async def now(self) -> float:
+        return await self._thread.call(Verbs.now, writes=False)
+
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+        def admit(step: Sequence[Candidate]) -> Awaitable[list[Reason]]:
+            return self._thread.call(lambda verbs: verbs.admit(step, limits))
+
+        if len(candidates) <= BATCH:
+            return await admit(candidates)
+        steps = await asyncio.gather(*map(admit, _steps(candidates)))
+        return [reason for step in steps for reason in step]
+
+    async def own(
+        self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float
+    ) -> dict[int, int]:
+        return await self._thread.call(lambda verbs: verbs.own(owner, slots, now, until, delay_seconds))
+
+    async def disown(self, owner: str) -> None:
+        await self._thread.call(lambda verbs: verbs.disown(owner))
+
+    async def lease(
+        self,
+        call: str,
+        slots: Mapping[int, int],
+        limit: int,
+        *,
+        now: float,
+        delay_seconds: float,
+        max_pages: int,
+    ) -> Leases:
+        self._turn += 1
+        turn = self._turn
+        return await self._thread.call(
+            lambda verbs: verbs.lease(
+                call, slots, limit, now=now, delay_seconds=delay_seconds, max_pages=max_pages, turn=turn
+            )
+        )
+
+    async def release(self, releases: Sequence[Release]) -> None:
+        await self._thread.call(lambda verbs: verbs.release(releases))
+
+    async def spool(self, segment: str, moves: Sequence[Move]) -> set[int]:
+        return await self._thread.call(lambda verbs: verbs.spool(segment, moves))
+
+    async def finish(self, finished: Sequence[Finished]) -> None:
+        def finish(step: Sequence[Finished]) -> Awaitable[None]:
+            return self._thread.call(lambda verbs: verbs.finish(step))
+
+        await asyncio.gather(*map(finish, _steps(finished)))
+
+    async def segments(self) -> dict[str, int]:
+        return await self._thread.call(Verbs.segments, writes=False)
+
+    async def spooled(self, segment: str) -> set[int]:
+        return await self._thread.call(lambda verbs: verbs.spooled(segment), writes=False)
+
+    async def unspool(self, segment: str) -> None:
+        await self._thread.call(lambda verbs: verbs.unspool(segment))
+
+    async def counts(self, *, now: float) -> Counts:
+        return await self._thread.call(lambda verbs: verbs.counts(now), writes=False)
+
+    async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
+        return await self._thread.call(lambda verbs: verbs.load_robots(origins), writes=False)
+
+    async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
+        encoded = [encode_robots(copy) for copy in copies]
+        await self._thread.call(lambda verbs: verbs.save_robots(encoded))
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Of processes that open a new file at once one can do this, and SQLite lets the others fail without waiting."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _steps(urls: Sequence[T]) -> list[Sequence[T]]:
+    return [urls[begin : begin + BATCH] for begin in range(0, len(urls), BATCH)]

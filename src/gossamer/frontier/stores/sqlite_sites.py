@@ -1,0 +1,339 @@
+"""Sites and their queues in SQLite, as one transaction sees them.
+
+A queue is the site's blocks in the order of their ids: new ones get a higher id than all others, those put in front a
+lower one. `head` and `tail` are the first and the last of them, and `head_offset` bytes of the first are taken already.
+A block is a row with many URLs one behind the other, each a fixed header and the URL. So taking a URL writes the site's
+row alone until a block is used up.
+"""
+
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from gossamer.frontier.slots import slot_of
+from gossamer.records import Candidate, Lease, Reason, SiteClock
+from gossamer.url import stable_hash
+
+#: Two such rows fill a page of 4 KiB. Smaller ones make more rows, larger ones are dearer to read for one URL.
+BLOCK_BYTES = 1_900
+#: A last block that is smaller than this is written anew together with what follows it: two or three URLs. Else a site
+#: that gets its links one by one would have a row for each.
+SMALL_BLOCK_BYTES = 250
+
+#: Of each URL in a block: its length in bytes, fingerprint, depth, hops, attempt, returned, whether it is a seed.
+_HEADER = struct.Struct("<IQIHHHB")
+_MOST_RETURNED = 0xFFFF
+_SIGN = 1 << 63
+
+_COLUMNS = (
+    "s.site, s.name, s.slot, s.is_seeded, s.dropped, s.not_before, s.not_before_lease, s.last_request_at,"
+    " s.crawl_delay_seconds, s.failures, s.queued, s.head, s.head_offset, s.tail, s.tail_bytes, s.lease, s.due_at"
+)
+_LOAD = f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN sites AS s ON s.site = wanted.value"  # noqa: S608 (constants)
+#: CROSS JOIN keeps the order of the loops: slot by slot as given, in each by the index, earliest first.
+_LOAD_DUE = (
+    f"SELECT {_COLUMNS}, b.urls FROM json_each(?) AS wanted"  # noqa: S608 (constants)
+    " CROSS JOIN sites AS s INDEXED BY due ON s.slot = wanted.value AND s.due_at <= ?"
+    " CROSS JOIN blocks AS b ON b.id = s.head LIMIT ?"
+)
+_LOAD_BUSY = (
+    f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"  # noqa: S608 (constants)
+    " CROSS JOIN sites AS s INDEXED BY busy ON s.slot = wanted.value AND s.lease > 0"
+)
+_FIRST_ID = "SELECT min(ifnull(min(id), 0), 0) FROM blocks"
+_LAST_ID = "SELECT max(ifnull(max(id), 0), 0) FROM blocks"
+_REPLACE_BLOCK = "INSERT INTO blocks SELECT ?, site, CAST(urls || ? AS BLOB) FROM blocks WHERE id = ?"
+_DELETE_BLOCK = "DELETE FROM blocks WHERE id = ?"
+_HEADS = "SELECT value, (SELECT min(id) FROM blocks WHERE site = value) FROM json_each(?)"
+_INSERT = "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#: The columns of no index; what is indexed is written only when it changes, else each new link would move its site's
+#: entry out of the index and back.
+_UPDATE_SAME = (
+    "UPDATE sites SET is_seeded = ?, dropped = ?, not_before = ?, not_before_lease = ?, last_request_at = ?,"
+    " crawl_delay_seconds = ?, failures = ?, queued = ?, head = ?, head_offset = ?, tail = ?, tail_bytes = ?"
+    " WHERE site = ?"
+)
+_UPDATE = _UPDATE_SAME.replace(" WHERE", ", lease = ?, due_at = ? WHERE")
+
+
+def signed(number: int) -> int:
+    """64 bits as SQLite's integers have them."""
+    return (number ^ _SIGN) - _SIGN
+
+
+def json_array(numbers: Iterable[int]) -> str:
+    """A list of integers as one parameter, for json_each."""
+    return msgspec.json.encode(list(numbers)).decode()
+
+
+def queued_url(candidate: Candidate) -> bytes:
+    """What a candidate is in a block."""
+    url = candidate.url.encode()
+    return _HEADER.pack(
+        len(url), candidate.fingerprint, candidate.depth, candidate.hops, 0, 0, candidate.is_seed
+    ) + url  # fmt: skip
+
+
+def tried_again(url: bytes) -> bytes:
+    """The same with one attempt more."""
+    length, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
+    return _HEADER.pack(length, fingerprint, depth, hops, attempt + 1, returned, is_seed) + url[_HEADER.size :]
+
+
+def returned_once_more(url: bytes) -> bytes:
+    """The same, come back because its holder died."""
+    length, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
+    returned = min(returned + 1, _MOST_RETURNED)
+    return _HEADER.pack(length, fingerprint, depth, hops, attempt, returned, is_seed) + url[_HEADER.size :]
+
+
+class Site(msgspec.Struct, gc=False):
+    """One row of `sites`, in the order of its columns; `lease` is the number of the lease that keeps it busy, or 0.
+
+    Only `Sites` makes one, and writes it back at the end of its transaction.
+    """
+
+    key: int
+    name: str
+    slot: int
+    is_seeded: int = 0
+    dropped: str | None = None
+    not_before: float = 0.0
+    not_before_lease: float = 0.0
+    last_request_at: float = 0.0
+    crawl_delay_seconds: float = 0.0
+    failures: int = 0
+    queued: int = 0
+    """0: there are no blocks, and what follows means nothing."""
+    head: int = 0
+    head_offset: int = 0
+    tail: int = 0
+    tail_bytes: int = 0
+    lease: int = 0
+    due_at: float | None = None
+    """As it was loaded: what the index has."""
+    loaded_lease: int = -1
+    """-1: there is no row yet."""
+    is_changed: bool = False
+
+    def leased(self, url: bytes, number: int, epoch: int) -> Lease:
+        """One of its URLs, as it is handed out."""
+        _, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
+        return Lease(
+            number,
+            self.slot,
+            epoch,
+            url[_HEADER.size :].decode(),
+            self.name,
+            fingerprint,
+            depth,
+            hops,
+            bool(is_seed),
+            attempt,
+            returned,
+            SiteClock(self.last_request_at, self.crawl_delay_seconds, self.failures),
+        )
+
+
+def _site(row: Sequence[Any]) -> Site:
+    site = Site(*row)
+    site.loaded_lease = site.lease
+    return site
+
+
+class Sites:
+    """The sites that the present transaction has touched. `write` must come before any query that reads `sites`.
+
+    Counts what changes in `totals`. Used by the verbs on the store's thread; knows nothing of leases and segments.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, slots: int, totals: Counter[str]) -> None:
+        self._connection = connection
+        self._slots = slots
+        self._totals = totals
+        self._loaded: dict[int, Site] = {}
+        self._inserted_blocks: list[tuple[int, int, bytes]] = []
+        self._replaced_blocks: list[tuple[int, bytes, int]] = []
+        self._first_id: int | None = None
+        self._last_id: int | None = None
+
+    def forget(self) -> None:
+        """Before each transaction: others may have written since."""
+        self._loaded.clear()
+        self._inserted_blocks.clear()
+        self._replaced_blocks.clear()
+        self._first_id = self._last_id = None
+
+    def load(self, keys: Iterable[int]) -> dict[int, Site]:
+        """Those of the sites that have a row, and those that this transaction has made."""
+        missing = [key for key in keys if key not in self._loaded]
+        if missing:
+            for row in self._connection.execute(_LOAD, (json_array(missing),)).fetchall():
+                self._loaded[row[0]] = _site(row)
+        return self._loaded
+
+    def create(self, name: str) -> Site:
+        """A site without a row; it gets one if it is changed."""
+        key = signed(stable_hash(name))
+        site = self._loaded[key] = Site(key, name, slot_of(name, self._slots))
+        return site
+
+    def take_due(self, slots: Sequence[int], now: float, limit: int) -> list[tuple[Site, bytes]]:
+        """Up to `limit` sites that are due, and the URL at the head of each, which is taken out of its queue."""
+        self.write()
+        taken = []
+        used_up = []
+        for row in self._connection.execute(_LOAD_DUE, (json_array(slots), now, limit)).fetchall():
+            block = row[-1]
+            site = self._loaded[row[0]] = _site(row[:-1])
+            begin = site.head_offset
+            site.head_offset = begin + _HEADER.size + _HEADER.unpack_from(block, begin)[0]
+            taken.append((site, block[begin : site.head_offset]))
+            if site.head_offset == len(block):
+                used_up.append(site)
+            site.queued -= 1
+            site.is_changed = True
+        self._remove_heads(used_up)
+        return taken
+
+    def _remove_heads(self, sites: Sequence[Site]) -> None:
+        """The first block of each is used up: the one behind it is the head now."""
+        self._connection.executemany(_DELETE_BLOCK, [(site.head,) for site in sites])
+        heads = self._connection.execute(_HEADS, (json_array(site.key for site in sites if site.queued),)).fetchall()
+        for key, head in heads:
+            self._loaded[key].head = head
+            self._loaded[key].head_offset = 0
+
+    def load_busy(self, slots: Iterable[int]) -> list[Site]:
+        self.write()
+        rows = self._connection.execute(_LOAD_BUSY, (json_array(slots),)).fetchall()
+        for row in rows:
+            self._loaded[row[0]] = _site(row)
+        return [self._loaded[row[0]] for row in rows]
+
+    def append(self, site: Site, urls: Sequence[bytes]) -> None:
+        """To the tail of its queue."""
+        added: list[bytes] = []
+        used = 0
+        replaced = None
+        if site.queued and site.tail_bytes < SMALL_BLOCK_BYTES:
+            used = site.tail_bytes
+            replaced = site.tail
+        for url in urls:
+            if used and used + len(url) > BLOCK_BYTES:
+                self._add_block(site, added, used, replaced)
+                added = []
+                used = 0
+                replaced = None
+            added.append(url)
+            used += len(url)
+        self._add_block(site, added, used, replaced)
+        site.is_changed = True
+
+    def _add_block(self, site: Site, urls: Sequence[bytes], size_bytes: int, replaced: int | None) -> None:
+        """A new last block, with these URLs behind those of the block that it replaces."""
+        if not urls:
+            return
+        if self._last_id is None:
+            (self._last_id,) = self._connection.execute(_LAST_ID).fetchone()
+        block = self._last_id = self._last_id + 1
+        if replaced is None:
+            self._inserted_blocks.append((block, site.key, b"".join(urls)))
+        else:
+            self._replaced_blocks.append((block, b"".join(urls), replaced))
+        if not site.queued:
+            site.head = block
+            site.head_offset = 0
+        elif site.head == replaced:
+            site.head = block
+        site.tail = block
+        site.tail_bytes = size_bytes
+        site.queued += len(urls)
+
+    def put_back(self, site: Site, url: bytes) -> None:
+        """To the head of its queue."""
+        if not site.queued:
+            self.append(site, [url])
+            return
+        self._write_blocks()
+        connection = self._connection
+        (block,) = connection.execute("SELECT urls FROM blocks WHERE id = ?", (site.head,)).fetchone()
+        rest = block[site.head_offset :]
+        is_joined = len(url) + len(rest) <= BLOCK_BYTES
+        if is_joined:
+            rest = url + rest
+        if is_joined or site.head_offset:
+            connection.execute("UPDATE blocks SET urls = ? WHERE id = ?", (rest, site.head))
+            site.head_offset = 0
+        if site.head == site.tail:
+            site.tail_bytes = len(rest)
+        if not is_joined:
+            if self._first_id is None:
+                (self._first_id,) = connection.execute(_FIRST_ID).fetchone()
+            site.head = self._first_id = self._first_id - 1
+            self._inserted_blocks.append((site.head, site.key, url))
+        site.queued += 1
+        site.is_changed = True
+
+    def drop(self, site: Site, reason: Reason) -> None:
+        """Give it up: what is queued is finished with this reason."""
+        self._write_blocks()
+        self._connection.execute("DELETE FROM blocks WHERE site = ?", (site.key,))
+        self._totals["finished"] += site.queued
+        self._totals[f"outcome {reason}"] += site.queued
+        site.dropped = reason
+        site.queued = 0
+        site.is_changed = True
+
+    def _write_blocks(self) -> None:
+        """New blocks first: some were replaced right after they were made."""
+        if self._inserted_blocks:
+            self._connection.executemany("INSERT INTO blocks VALUES (?, ?, ?)", self._inserted_blocks)
+            self._inserted_blocks.clear()
+        if self._replaced_blocks:
+            self._connection.executemany(_REPLACE_BLOCK, self._replaced_blocks)
+            self._connection.executemany(_DELETE_BLOCK, [(replaced,) for _, _, replaced in self._replaced_blocks])
+            self._replaced_blocks.clear()
+
+    def write(self) -> None:
+        """Everything that changed; afterwards nothing is loaded any more."""
+        self._write_blocks()
+        inserted, updated, updated_same = [], [], []
+        waiting = busy = 0
+        for site in self._loaded.values():
+            if not site.is_changed:
+                continue
+            due_at = site.not_before if site.queued and not site.lease else None
+            waiting += (due_at is not None) - (site.due_at is not None)
+            busy += (site.lease > 0) - (site.loaded_lease > 0)
+            values = (
+                site.is_seeded,
+                site.dropped,
+                site.not_before,
+                site.not_before_lease,
+                site.last_request_at,
+                site.crawl_delay_seconds,
+                site.failures,
+                site.queued,
+                site.head,
+                site.head_offset,
+                site.tail,
+                site.tail_bytes,
+            )
+            if site.loaded_lease < 0:
+                inserted.append((site.key, site.name, site.slot, *values, site.lease, due_at))
+            elif site.loaded_lease == site.lease and site.due_at == due_at:
+                updated_same.append((*values, site.key))
+            else:
+                updated.append((*values, site.lease, due_at, site.key))
+        self._totals["sites"] += len(inserted)
+        self._totals["sites_waiting"] += waiting
+        self._totals["sites_busy"] += busy
+        for statement, rows in ((_INSERT, inserted), (_UPDATE, updated), (_UPDATE_SAME, updated_same)):
+            if rows:
+                self._connection.executemany(statement, rows)
+        self._loaded.clear()

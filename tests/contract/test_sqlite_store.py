@@ -1,0 +1,403 @@
+"""What only the embedded store can do wrong: its file, thread, clock and blocks. The common suite has the rest."""
+
+import asyncio
+import multiprocessing
+import random
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gossamer.errors import StoreUnavailable, UsageError
+from gossamer.frontier.store import AdmitLimits
+from gossamer.frontier.stores import sqlite, sqlite_sites, sqlite_verbs
+from gossamer.frontier.stores.sqlite import SqliteStore
+from gossamer.frontier.stores.sqlite_verbs import Verbs
+from gossamer.records import Candidate, Destination, Lease, Move, Reason, Release, SiteClock
+from gossamer.url import stable_hash
+
+SLOTS = 8
+NO_LIMITS = AdmitLimits()
+
+
+def link(number: int, site: str = "a.example", *, length: int = 0, at_head: bool = False) -> Candidate:
+    url = f"https://{site}/{number}".ljust(length, "x")
+    return Candidate(url, site, stable_hash(url), at_head=at_head)
+
+
+def with_store(directory: Path, work: Callable[[SqliteStore], Awaitable[None]], slots: int = SLOTS) -> None:
+    async def run() -> None:
+        store = SqliteStore(directory / "frontier.db", slots)
+        await store.open()
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+async def lease(store: SqliteStore, now: float, limit: int = 1000) -> list[Lease]:
+    epochs = await store.own("fetcher", range(SLOTS), now=now, until=now + 100, delay_seconds=1)
+    given = await store.lease(f"call {now}", epochs, limit, now=now, delay_seconds=1, max_pages=0)
+    return given.leases
+
+
+async def free(store: SqliteStore, leases: list[Lease]) -> None:
+    await store.release([Release(lease, False, 0.0, SiteClock()) for lease in leases])
+
+
+def admit_all(directory: Path, ready: threading.Barrier, answers: "multiprocessing.Queue[int]") -> None:
+    """One of several processes: how many of the same candidates were new to it."""
+
+    async def work(store: SqliteStore) -> None:
+        candidates = [link(number, f"site-{number % 50}.example") for number in range(2_000)]
+        new = 0
+        for begin in range(0, len(candidates), 100):
+            new += (await store.admit(candidates[begin : begin + 100], NO_LIMITS)).count(Reason.NEW)
+        answers.put(new)
+
+    ready.wait()
+    with_store(directory, work)
+
+
+def test_processes_that_create_and_fill_a_frontier_at_once_admit_each_url_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(3)
+    answers: multiprocessing.Queue[int] = context.Queue()
+    processes = [context.Process(target=admit_all, args=(tmp_path, ready, answers)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    new = [answers.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert sum(new) == 2_000
+
+    async def check(store: SqliteStore) -> None:
+        counts = await store.counts(now=0.0)
+        assert (counts.admitted, counts.queued, counts.sites, counts.sites_waiting) == (2_000, 2_000, 50, 50)
+
+    with_store(tmp_path, check)
+
+
+def copy_of(directory: Path) -> Path:
+    """The files as they are at this moment, log and all."""
+    target = directory / "copy"
+    target.mkdir()
+    for file in directory.glob("frontier.db*"):
+        (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def test_what_was_acknowledged_is_there_though_nothing_was_closed(tmp_path: Path) -> None:
+    copies = []
+
+    async def work(store: SqliteStore) -> None:
+        await store.admit([link(number) for number in range(10)], NO_LIMITS)
+        copies.append(copy_of(tmp_path))
+
+    async def check(store: SqliteStore) -> None:
+        assert (await store.counts(now=0.0)).queued == 10
+
+    with_store(tmp_path, work)
+    with_store(copies[0], check)
+
+
+def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "frontier.db").write_bytes(b"not a database at all" * 100)
+
+    async def work(_: SqliteStore) -> None:
+        pytest.fail("opened")
+
+    with pytest.raises(StoreUnavailable, match=r"frontier\.db cannot be used: file is not a database"):
+        with_store(tmp_path, work)
+
+
+def test_somebody_elses_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "frontier.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE letters (text)")
+    before = path.read_bytes()
+
+    async def work(_: SqliteStore) -> None:
+        pytest.fail("opened")
+
+    with pytest.raises(UsageError, match="not a frontier"):
+        with_store(tmp_path, work)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["frontier.db"]
+
+
+def test_a_frontier_keeps_its_number_of_slots(tmp_path: Path) -> None:
+    async def work(_: SqliteStore) -> None:
+        pass
+
+    with_store(tmp_path, work, slots=8)
+    with pytest.raises(UsageError, match="created with 8 slots, not 9"):
+        with_store(tmp_path, work, slots=9)
+
+
+def test_a_frontier_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: SqliteStore) -> None:
+        pass
+
+    with_store(tmp_path, work)
+    monkeypatch.setattr(sqlite, "SCHEMA_VERSION", sqlite.SCHEMA_VERSION + 1)
+    with pytest.raises(UsageError, match="not a frontier of this version"):
+        with_store(tmp_path, work)
+
+
+def test_a_directory_that_is_missing_is_named_in_the_error(tmp_path: Path) -> None:
+    async def work(_: SqliteStore) -> None:
+        pytest.fail("opened")
+
+    with pytest.raises(StoreUnavailable, match=r"missing/frontier\.db"):
+        with_store(tmp_path / "missing", work)
+
+
+def test_a_full_disk_changes_nothing_and_is_over_when_there_is_room(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        connection = store._thread._connection
+        assert connection is not None
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        candidates = [link(number, length=500) for number in range(100)]
+        with pytest.raises(StoreUnavailable, match="full"):
+            await store.admit(candidates, NO_LIMITS)
+        assert (await store.counts(now=0.0)).admitted == 0
+        connection.execute("PRAGMA max_page_count = 100000")
+        assert set(await store.admit(candidates, NO_LIMITS)) == {Reason.NEW}
+
+    with_store(tmp_path, work)
+
+
+def test_a_file_that_another_process_never_gives_free_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_verbs, "BUSY_SECONDS", 0.05)
+
+    async def work(store: SqliteStore) -> None:
+        with closing(sqlite3.connect(tmp_path / "frontier.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match="locked"):
+                await store.admit([link(1)], NO_LIMITS)
+            # Reading waits for nobody.
+            assert (await store.counts(now=0.0)).admitted == 0
+            other.execute("ROLLBACK")
+        assert await store.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+
+    with_store(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [value for value in vars(sqlite3).values() if isinstance(value, type) and issubclass(value, sqlite3.Error)],
+)
+def test_every_error_of_the_library_is_translated(error: type[sqlite3.Error], tmp_path: Path) -> None:
+    def fail(_: Verbs) -> None:
+        raise error("as it happens")
+
+    async def work(store: SqliteStore) -> None:
+        with pytest.raises(StoreUnavailable, match="as it happens"):
+            await store._thread.call(fail)
+
+    with_store(tmp_path, work)
+
+
+async def holding(store: SqliteStore, calls: int, work: Callable[[], None]) -> None:
+    """The calls that `work` makes come while the thread is busy with another one, so that they wait together."""
+    has_begun = threading.Event()
+    let_go = threading.Event()
+
+    def block(_: Verbs) -> None:
+        has_begun.set()
+        let_go.wait(10)
+
+    blocked = asyncio.ensure_future(store._thread.call(block))
+    while not has_begun.is_set():  # noqa: ASYNC110 (an event of the thread, not of the loop)
+        await asyncio.sleep(0.001)
+    work()
+    while len(store._thread._waiting) < calls:  # noqa: ASYNC110 (no event tells)
+        await asyncio.sleep(0.001)
+    let_go.set()
+    await blocked
+
+
+def test_calls_that_wait_share_one_transaction(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        statements: list[str] = []
+        tasks: list[asyncio.Task[list[Reason]]] = []
+        connection = store._thread._connection
+        assert connection is not None
+        connection.set_trace_callback(statements.append)
+
+        def begin() -> None:
+            tasks.extend(asyncio.create_task(store.admit([link(number)], NO_LIMITS)) for number in (1, 2, 1, 3))
+
+        await holding(store, 4, begin)
+        answers = [await task for task in tasks]
+        assert answers == [[Reason.NEW], [Reason.NEW], [Reason.SEEN], [Reason.NEW]]
+        assert statements.count("COMMIT") == 2  # of the call that they waited for, and theirs
+
+    with_store(tmp_path, work)
+
+
+def test_a_call_that_fails_does_no_harm_to_those_beside_it(tmp_path: Path) -> None:
+    def fail(_: Verbs) -> list[Reason]:
+        raise ValueError("a mistake of ours")
+
+    async def work(store: SqliteStore) -> None:
+        tasks: list[asyncio.Future[list[Reason]]] = []
+
+        def begin() -> None:
+            tasks.append(asyncio.ensure_future(store.admit([link(1)], NO_LIMITS)))
+            tasks.append(asyncio.ensure_future(store._thread.call(fail)))
+            tasks.append(asyncio.ensure_future(store.admit([link(1), link(2)], NO_LIMITS)))
+
+        await holding(store, 3, begin)
+        assert await tasks[0] == [Reason.NEW]
+        with pytest.raises(ValueError, match="a mistake of ours"):
+            await tasks[1]
+        assert await tasks[2] == [Reason.SEEN, Reason.NEW]
+        assert (await store.counts(now=0.0)).admitted == 2
+
+    with_store(tmp_path, work)
+
+
+def test_a_cancelled_caller_leaves_the_thread_at_work(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        tasks: list[asyncio.Task[list[Reason]]] = []
+        await holding(store, 1, lambda: tasks.append(asyncio.create_task(store.admit([link(1)], NO_LIMITS))))
+        tasks[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+        assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]
+
+    with_store(tmp_path, work)
+
+
+def test_closing_ends_the_thread_and_nothing_can_be_asked_after_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        before = threading.active_count()
+        store = SqliteStore(tmp_path / "frontier.db", SLOTS)
+        await store.open()
+        assert threading.active_count() == before + 1
+        await store.close()
+        await store.close()
+        assert threading.active_count() == before
+        with pytest.raises(StoreUnavailable, match="not open"):
+            await store.now()
+
+    asyncio.run(run())
+
+
+def test_the_stores_time_does_not_follow_the_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(store: SqliteStore) -> None:
+        await store.begin_run(latest_not_before_seconds=100)
+        before = await store.now()
+        assert abs(before - time.time()) < 5
+        monkeypatch.setattr(time, "time", lambda: before - 1e6)
+        assert before <= await store.now() < before + 5
+
+    with_store(tmp_path, work)
+
+
+def test_the_stores_time_goes_on_after_a_restart_whatever_the_clocks_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def first(store: SqliteStore) -> None:
+        await store.begin_run(latest_not_before_seconds=100)
+        now = await store.now()
+        times.append(now)
+        await store.own("fetcher", [0], now=now, until=now + 60, delay_seconds=1)
+
+    async def second(store: SqliteStore) -> None:
+        assert await store.begin_run(latest_not_before_seconds=100) == 2
+        times.append(await store.now())
+
+    times: list[float] = []
+    with_store(tmp_path, first)
+    # The machine was started again, with its wall clock a year back.
+    monkeypatch.setattr(time, "monotonic", lambda: 12.0)
+    monkeypatch.setattr(time, "time", lambda: times[0] - 365 * 86_400)
+    with_store(tmp_path, second)
+    assert times[1] == times[0]
+
+
+def test_other_processes_notice_that_a_run_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(store: SqliteStore) -> None:
+        other = SqliteStore(tmp_path / "frontier.db", SLOTS)
+        await other.open()
+        monkeypatch.setattr(time, "time", lambda: 4e9)
+        await store.begin_run(latest_not_before_seconds=100)
+        assert 4e9 <= await other.now() < 4e9 + 5
+        await other.close()
+
+    with_store(tmp_path, work)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_queue_keeps_its_order_over_blocks_of_every_size(seed: int, tmp_path: Path) -> None:
+    """Against a plain queue: links come one by one and in crowds, at both ends, short and longer than a block."""
+    draw = random.Random(seed)
+    expected: deque[str] = deque()
+
+    async def work(store: SqliteStore) -> None:
+        serial = 0
+        for step in range(150):
+            action = draw.choice(["tail", "tail", "head", "take", "take", "back", "retry"])
+            if action in {"tail", "head"}:
+                count = draw.choice([1, 1, 2, 30])
+                length = draw.choice([20, 60, 200, sqlite_sites.BLOCK_BYTES - 30, sqlite_sites.BLOCK_BYTES * 2])
+                links = [link(serial + n, length=length, at_head=action == "head") for n in range(count)]
+                serial += count
+                assert set(await store.admit(links, NO_LIMITS)) == {Reason.NEW}
+                for candidate in links:
+                    (expected.appendleft if candidate.at_head else expected.append)(candidate.url)
+                continue
+            for _ in range(1 if action != "take" else draw.choice([1, 10, 40])):
+                leases = await lease(store, now=1e6 + step, limit=1)
+                assert [given.url for given in leases] == list(expected)[:1]
+                await free(store, leases)
+                if not leases:
+                    break
+                expected.popleft()
+                destination = {"take": Destination.OUTCOME, "back": Destination.HEAD, "retry": Destination.TAIL}[action]
+                await store.spool("segment", [Move(leases[0], destination, Reason.STATUS)])
+                if action == "back":
+                    expected.appendleft(leases[0].url)
+                elif action == "retry":
+                    expected.append(leases[0].url)
+        assert (await store.counts(now=0.0)).queued == len(expected)
+
+    with_store(tmp_path, work)
+
+
+def test_a_dropped_site_leaves_no_block_behind(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        await store.admit([link(number) for number in range(500)], NO_LIMITS)
+        (given,) = await lease(store, now=1e6)
+        await store.release([Release(given, True, 0.0, SiteClock(), dropped=Reason.SITE_FAILING)])
+        assert (await store.counts(now=0.0)).finished == 499
+
+    with_store(tmp_path, work)
+    with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM blocks").fetchone() == (0,)
+
+
+def test_what_a_call_was_given_is_forgotten_when_it_is_held_no_more(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        await store.admit([link(number, f"{number}.example") for number in range(3)], NO_LIMITS)
+        leases = await lease(store, now=1e6)
+        await store.spool("segment", [Move(given, Destination.PAGE, Reason.PAGE) for given in leases])
+        await lease(store, now=2e6)
+
+    with_store(tmp_path, work)
+    with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM calls").fetchone() == (0,)
