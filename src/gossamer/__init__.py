@@ -2,21 +2,37 @@
 
 A *reference* stands in a seed file, in a page's link or in a redirect. `url.py` resolves it against its page and gives
 it its one canonical form, or says why it is refused; the same file knows its site (the unit of politeness) and its
-fingerprint. `frontier/slots.py` gives the site its slot, which is what a fetcher process owns.
+fingerprint. `records.py` has the forms in which it then travels from process to process.
 
-Before the URL may be requested, the robots.txt of its origin is asked: `fetch/robots.py` says what the answer to that
-request means and what the file says to whom, `fetch/robots_rules.py` gives the verdict on each URL, with the line that
-decided.
+Seeds are copied into the data directory (`seed/copy.py`) and admitted from there (`seed/load.py`).
+`frontier/admission.py` has the rules for every candidate; what passes goes to the store, which queues it if it was
+never seen. `frontier/store.py` is what every store promises, `frontier/stores/` has them, `frontier/slots.py` gives a
+site its slot, which is what a fetcher owns, and `frontier/politeness.py` says when the site may be asked next.
 
-What comes back is bytes. `parse/decode.py` undoes the content encoding within a cap, `parse/charset.py` finds the
-character encoding and makes text of them. `parse/guard.py` writes away what would make the HTML parser grow without
-bound; `parse/html.py` reads the base URL, the links and the facts, `parse/text.py` the plain text and the main text;
-`parse/page.py` takes these steps in their order. The links are references again.
+A fetcher (`fetch/fetcher.py`) owns slots (`fetch/slots_held.py`) and leases URLs in batches (`fetch/feeder.py`); many
+workers (`fetch/worker.py`) take one each. Before it may be requested, the robots.txt of its origin is asked:
+`fetch/robots_cache.py` knows it or gets it, `fetch/robots.py` says what the answer means and the file says to whom,
+`fetch/robots_rules.py` gives the verdict, with the line that decided. `fetch/client.py` makes the request: names from
+`fetch/names.py`, judged by `fetch/addresses.py`. The outcome goes to the spool, the site is free again
+(`fetch/deliveries.py`).
 
-`config.py` holds every setting, `errors.py` what can go wrong with us. `cli/` is the command line: it shows each of
-these steps by itself.
+The spool (`spool/`) is segment files between fetchers and parsers: `writer.py` makes them, `directory.py` hands them
+out, `pressure.py` slows the fetchers when too much waits, `recovery.py` takes care of what a death left.
+
+A parser (`parse/worker.py`) reads them page by page. `parse/decode.py` undoes the content encoding within a cap,
+`parse/charset.py` makes text of the bytes, `parse/taming.py` writes away what would make the HTML parser grow without
+bound, `parse/html.py` reads links and facts, `parse/text.py` the plain text and the main text; `parse/page.py` takes
+these steps in their order. The links are references again (`parse/candidates.py`). A page that kills its reader is read
+in a process of its own (`parse/isolated.py`), found by the note that every parser keeps (`parse/note.py`).
+
+The page goes to the sinks (`sinks/jsonl.py`), and counts from the moment of a commit (`sinks/commit.py`): then the URL
+is finished.
+
+All of this runs in processes that `run/leader.py` starts, watches and ends; `report/` is what they say of themselves.
+`config.py` holds every setting, `layers.py` reads them from files, environment and flags, `errors.py` is what can go
+wrong with us. `cli/` is the command line.
 
 `testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
-with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/servers.py` starts real Redis
-and PostgreSQL servers.
+with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/stores/` has a model of the
+store and the suite that every store must pass; `testing/servers.py` starts real Redis and PostgreSQL servers.
 """

@@ -29,7 +29,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
     email: Annotated[
         str,
         Meta(
-            pattern=r"^[!-?A-~]+@[!-?A-~]+\Z",
+            pattern=r"^([!-?A-~]+@[!-?A-~]+)?\Z",
             description="Address at which a site's owner reaches whoever runs the crawl.",
             extra={WORDING: "an e-mail address, such as crawl@example.org"},
         ),
@@ -37,7 +37,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
     contact: Annotated[
         str,
         Meta(
-            pattern=r"^https?://[!-~]+\Z",
+            pattern=r"^(https?://[!-~]+)?\Z",
             description="Page that says what the crawl is for and how to be left out of it.",
             extra={WORDING: "an http: or https: URL, such as https://example.org/crawl"},
         ),
@@ -159,7 +159,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     resolver: Annotated[
         str,
         Meta(
-            pattern=r"^(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}\Z",
+            pattern=rf"^({_ENDPOINT})?\Z",
             description="Name server to ask instead of the system's.",
             extra={WORDING: "ADDRESS:PORT, such as 127.0.0.1:53 or [::1]:53"},
         ),
@@ -167,7 +167,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_to: Annotated[
         str,
         Meta(
-            pattern=rf"^({_ENDPOINT}|https?={_ENDPOINT}(,https?={_ENDPOINT})?)\Z",
+            pattern=rf"^({_ENDPOINT}|https?={_ENDPOINT}(,https?={_ENDPOINT})?)?\Z",
             description="Connect there, whatever the URL's host and port; for tests.",
             extra={WORDING: "ADDRESS:PORT, or http=ADDRESS:PORT,https=ADDRESS:PORT"},
         ),

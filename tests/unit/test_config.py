@@ -98,7 +98,10 @@ def test_a_number_in_the_file_must_be_a_number() -> None:
         ({"url": {"slot": 1}}, "f.toml [url] slot: unknown setting; did you mean slots?"),
         ({"url": {"max_links": 1}}, "f.toml [url] max_links: unknown setting; it belongs into [parse]"),
         ({"urls": {"slots": 1}}, "f.toml: unknown section [urls]; did you mean url?"),
-        ({"zzz": {}}, "f.toml: unknown section [zzz]; known are identity, url, scope, politeness, fetch, spool, parse, run"),
+        (
+            {"zzz": {}},
+            "f.toml: unknown section [zzz]; known are identity, url, scope, politeness, fetch, spool, parse, run",
+        ),
         ({"url": 3}, "f.toml: url = 3 is not a section; write [url] on its own line"),
     ],
 )

@@ -39,9 +39,16 @@ def add_setting(group: argparse._ArgumentGroup, setting: layers.Setting) -> None
 
 def given_layers(arguments: argparse.Namespace) -> list[layers.Layer]:
     """The three layers, weakest first. All of them are judged, also the settings that this command does not read."""
+    file = arguments.config
+    if file is None and Path(DEFAULT_FILE).exists():
+        file = DEFAULT_FILE
+    return [{} if file is None else file_layer(file), *stronger_layers(arguments)]
+
+
+def stronger_layers(arguments: argparse.Namespace) -> list[layers.Layer]:
+    """Environment and flags: those that any file yields to."""
     given = {name: value for name, value in vars(arguments).items() if name in layers.settings_by_name()}
     return [
-        layers.toml_layer(*_document(arguments.config)),
         layers.environment_layer(os.environ),
         layers.flag_layer({name: value for name, value in given.items() if value is not None}),
     ]
@@ -51,12 +58,8 @@ def settings(arguments: argparse.Namespace) -> Settings:
     return layers.combine(given_layers(arguments))
 
 
-def _document(file: str | None) -> tuple[dict[str, object], str]:
-    if file is None:
-        if not Path(DEFAULT_FILE).exists():
-            return {}, DEFAULT_FILE
-        file = DEFAULT_FILE
+def file_layer(file: str) -> layers.Layer:
     try:
-        return tomllib.loads(read_file(file, source="--config").decode()), file
+        return layers.toml_layer(tomllib.loads(read_file(file, source="--config").decode()), file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: not a TOML file: {error}") from None

@@ -12,7 +12,7 @@ from gossamer.errors import GossamerError
 
 #: In the order of `gossamer --help`. Each is a module beside this one with SUMMARY, NOTES, add_arguments(parser) and
 #: run(arguments).
-COMMANDS = ("url", "robots", "parse", "settings", "simweb", "audit")
+COMMANDS = ("crawl", "resume", "demo", "url", "robots", "parse", "settings", "simweb", "audit")
 
 
 def command_module(name: str) -> ModuleType:

@@ -1,0 +1,49 @@
+"""`gossamer crawl`: a new crawl, in a data directory of its own."""
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+
+from gossamer.cli import flags
+from gossamer.cli.arguments import Parser
+from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
+from gossamer.errors import GossamerError
+from gossamer.run.data_directory import DataDirectory
+from gossamer.seed.copy import copy_seeds
+
+SUMMARY = "Start a crawl: from seeds to pages, politely, until it is done, stopped or at its limit."
+NOTES = """It needs --email or --contact: every request says who is asking. Pages are written to the data directory's
+pages/, as JSON lines with their text. Stop it with an interrupt or SIGTERM, and go on with `gossamer resume`.
+
+exit codes: 0 done (exhausted or at its limit), 2 bad usage, 3 the store is not available, 4 processes die again and
+again, 130 interrupted and can be resumed"""
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("url", nargs="*", metavar="URL", help="where to start: a URL, or a bare domain")
+    parser.add_argument(
+        "--seed-file", metavar="FILE", help="more of them, one on each line, # for comments, may be gzip; - is stdin"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="a new directory for all that the crawl leaves [crawl-TIME]")
+    add_crawl_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    scope_flag(arguments)
+    settings = flags.settings(arguments)
+    settings.identity.user_agent("")  # refuses to crawl for nobody, before anything is made
+    exclusions = read_exclusions(arguments.exclude_file)
+    data = DataDirectory(Path(arguments.data_dir or time.strftime("crawl-%Y%m%d-%H%M%S")))
+    is_new = not data.root.exists()
+    data.create()
+    data.take()
+    try:
+        copy_seeds(arguments.url, arguments.seed_file, data.seeds, settings.url)
+        take_exclusions(data, exclusions)
+        data.write_settings(settings)
+    except GossamerError:
+        if is_new:
+            shutil.rmtree(data.root, ignore_errors=True)  # nothing was crawled: the same command may come again
+        raise
+    return print_end(run_crawl(data, settings), as_json=arguments.json)

@@ -1,0 +1,83 @@
+"""`gossamer demo`: a crawl of a simulated web, to see what a crawl is. Needs no network and no settings."""
+
+import argparse
+import shlex
+import time
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from gossamer.cli.arguments import Parser, print_row, printable
+from gossamer.cli.running import print_end, run_crawl
+from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings, RunSettings, Settings
+from gossamer.errors import UsageError
+from gossamer.run.data_directory import DataDirectory
+from gossamer.seed.copy import copy_seeds
+from gossamer.testing.audit.auditor import audit
+from gossamer.testing.audit.rules import Rules
+from gossamer.testing.web import access_log
+from gossamer.testing.web.graph import Web
+from gossamer.testing.web.processes import WebProcesses
+
+SUMMARY = "Crawl a simulated web on this machine for some seconds, and show what a crawl leaves behind."
+NOTES = """Starts a web of some hundred sites on loopback, crawls it with a delay of one second per site, judges the
+crawl by the web server's own log, and says where the files are and what to try next."""
+
+#: As many sites as keep a laptop visibly busy at one request per site and second.
+WEB = Web(sites=120, pages=60, https_share=0.3, latency_median_seconds=0.05)
+DELAY_SECONDS = 1.0
+SHOWN_PAGES = 3
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("--seconds", type=float, metavar="S", default=20.0, help="how long to crawl [20]")
+    parser.add_argument("--data-dir", metavar="DIR", help="a new directory for all of it [gossamer-demo-TIME]")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not 1 <= arguments.seconds <= 600:
+        raise UsageError(f"--seconds: {arguments.seconds:g} is no sensible duration; give 1 to 600")
+    root = Path(arguments.data_dir or time.strftime("gossamer-demo-%Y%m%d-%H%M%S"))
+    data = DataDirectory(root / "crawl")
+    DataDirectory(root).create()
+    data.create()
+    data.take()
+    seeds = WEB.seeds()
+    with WebProcesses(WEB, log_directory=root / "web") as web:
+        print(f"a web of {WEB.sites} sites of {WEB.pages} pages is being served on 127.0.0.1")
+        settings = Settings(
+            identity=IdentitySettings(email="demo@example.org"),
+            politeness=PolitenessSettings(delay_seconds=DELAY_SECONDS, backoff_seconds=1.0),
+            fetch=FetchSettings(connect_to=f"http=127.0.0.1:{web.http_port},https=127.0.0.1:{web.https_port}"),
+            run=RunSettings(max_duration_seconds=arguments.seconds),
+        )
+        copy_seeds(seeds, None, data.seeds, settings.url)
+        data.write_settings(settings)
+        summary = run_crawl(data, settings)
+        log_files = web.log_files
+    code = print_end(summary, as_json=False)
+    _print_pages(data.root / "pages")
+    rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=True, files=False)
+    judged = audit(access_log.read(log_files), WEB, rules)
+    print("\nwhat the web server's log says of the crawler")
+    print_row("requests", f"{judged.counts.requests:,} to {judged.counts.sites} sites")
+    print_row("shortest gap", f"{judged.counts.shortest_gap_seconds or 0:.3f} s between two requests to one site")
+    print_row("verdict", judged.verdict)
+    print("\nwhat to try next")
+    where = shlex.quote(str(data.root))
+    print(f"  head -n 1 {where}/pages/*.jsonl | python3 -m json.tool")
+    print("  gossamer crawl https://example.org --email you@example.org --max-pages 20")
+    print("  gossamer crawl --help")
+    return code
+
+
+def _print_pages(directory: Path) -> None:
+    files = sorted(directory.glob("*.jsonl"))
+    if not files:
+        return
+    print(f"\nthe first pages of {files[0]}")
+    with files[0].open("rb") as lines:
+        for line in islice(lines, SHOWN_PAGES):
+            page = msgspec.json.decode(line)
+            print_row(printable(page["url"]), f"{printable(page['title'] or '')!r:.60}, {page['links']} links")

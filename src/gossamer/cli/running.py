@@ -1,0 +1,106 @@
+"""What `crawl`, `resume` and `demo` share: the flags of a crawl, one run of it, and what is said at its end."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from gossamer.cli.arguments import Parser, print_row, read_file
+from gossamer.cli.flags import add_settings
+from gossamer.config import Settings
+from gossamer.errors import UsageError
+from gossamer.frontier.admission import parse_exclusions
+from gossamer.report.status import StatusLine, Summary
+from gossamer.run.data_directory import DataDirectory
+from gossamer.run.leader import Leader, process_counts
+from gossamer.run.stop import StopReason
+
+#: In the order of the help.
+SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "spool", "url")
+
+
+def add_crawl_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "--exclude-file",
+        metavar="FILE",
+        help="what is left alone: a domain or the beginning of a URL on each line; replaces the file of an earlier run",
+    )
+    parser.add_argument(
+        "--seeded-urls-only", action="store_true", help="the same as --scope seeds: only sites that were seeded"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_settings(parser, SECTIONS)
+
+
+def scope_flag(arguments: argparse.Namespace) -> None:
+    """`--seeded-urls-only` is a word for a setting."""
+    if arguments.seeded_urls_only:
+        if arguments.scope not in {None, "seeds"}:
+            raise UsageError(f"--scope {arguments.scope}: the opposite of --seeded-urls-only; give one of the two")
+        arguments.scope = "seeds"
+
+
+def take_exclusions(data: DataDirectory, text: str | None) -> None:
+    if text is not None:
+        data.write_exclusions(text)
+
+
+def read_exclusions(file: str | None) -> str | None:
+    """The text of an exclude file that was understood; nothing is made of a crawl before this."""
+    if file is None:
+        return None
+    try:
+        text = read_file(file, source="--exclude-file").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--exclude-file: {file!r} is no UTF-8 text: {error.reason} at byte {error.start}") from None
+    parse_exclusions(text, file)
+    return text
+
+
+def run_crawl(data: DataDirectory, settings: Settings) -> Summary:
+    """One run, from here to its end."""
+    fetchers, parsers = process_counts(settings)
+    status = StatusLine(sys.stderr)
+    status.say(
+        f"crawling into {data.root}: fetchers {fetchers} (with {settings.fetch.fetcher_workers} workers each),"
+        f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
+    )
+    return asyncio.run(Leader(data, settings, status).run())
+
+
+def print_end(summary: Summary, *, as_json: bool) -> int:
+    """Data to stdout; the exit code says whether there is more to do."""
+    reason = StopReason(summary.stop_reason)
+    if as_json:
+        print(msgspec.json.encode(summary).decode())
+        return reason.exit_code
+    print(_WORDS[reason])
+    rows: dict[str, object] = {
+        "pages": f"{summary.pages:,} ({summary.pages_this_run:,} in this run)",
+        "other outcomes": _counts({"redirects": summary.outcomes["done"] - summary.pages} | summary.failures),
+        "not admitted": _counts(summary.refused),
+        "still queued": f"{summary.queued:,}",
+        "received": f"{summary.bytes:,} bytes",
+        "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
+        "pages are in": Path(summary.data_directory) / "pages",
+    }
+    if reason is StopReason.INTERRUPTED or summary.queued:
+        rows["go on with"] = f"gossamer resume {summary.data_directory}"
+    for name, value in rows.items():
+        if value != "":
+            print_row(name, value)
+    return reason.exit_code
+
+
+_WORDS = {
+    StopReason.EXHAUSTED: "done: everything that was found is fetched",
+    StopReason.MAX_PAGES: "done: --max-pages is reached",
+    StopReason.MAX_DURATION: "done: --max-duration is over",
+    StopReason.INTERRUPTED: "interrupted; nothing is lost",
+}
+
+
+def _counts(counts: dict[str, int] | dict[str, float]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)

@@ -1,0 +1,188 @@
+"""The data directory: what is where in it, and who may use it.
+
+crawl.toml         the settings it runs with; a resume reads them
+seeds              the copy, and beside it the offset up to which it is admitted
+exclusions         the copy of the exclude file
+processes.json     the processes of the last run, and the owners of its slots
+lock               held by every process of a run
+frontier.db, spool/, pages/, log/
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from gossamer import layers
+from gossamer.config import Settings
+from gossamer.errors import GossamerError, UsageError
+from gossamer.frontier.admission import Exclusions, parse_exclusions
+from gossamer.report.resources import started
+
+#: Settings that say what the frontier's entries mean: with other values, what is stored would mean something else.
+FIXED = frozenset({"site_key", "slots", "max_url_length", "strip_session_ids", "strip_tracking", "store"})
+
+#: Processes of a dead leader leave by themselves within this time, unless they hang.
+_STRAGGLERS_SECONDS = 15.0
+_LOOK_SECONDS = 0.05
+
+
+class Processes(msgspec.Struct, frozen=True, kw_only=True):
+    """Who runs, as `processes.json` has it: for whoever comes after a kill."""
+
+    leader: int
+    started: dict[int, str]
+    """When each process was started, by its number."""
+    owners: list[str]
+
+
+class DataDirectory:
+    """The paths of one crawl, and its lock. Opened by the leader; the others only ask it for paths."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.settings_file = root / "crawl.toml"
+        self.seeds = root / "seeds"
+        self.exclusions_file = root / "exclusions"
+        self.frontier = root / "frontier.db"
+        self.spool = root / "spool"
+        self.log = root / "log"
+        self._processes_file = root / "processes.json"
+        self._lock: int | None = None
+
+    # Making one, finding one.
+
+    def create(self) -> None:
+        """A new, empty one; what exists is never touched."""
+        try:
+            self.root.mkdir(parents=True)
+        except FileExistsError:
+            if not self.root.is_dir():
+                raise UsageError(f"--data-dir: {str(self.root)!r} is a file; name a directory") from None
+            if any(self.root.iterdir()):
+                raise UsageError(self._refusal()) from None
+        except OSError as error:
+            raise UsageError(f"--data-dir: cannot make {str(self.root)!r}: {error.strerror or error}") from None
+
+    def _refusal(self) -> str:
+        if self.settings_file.exists():
+            return f"{str(self.root)!r} holds a crawl already; go on with it: gossamer resume {self.root}"
+        return f"--data-dir: {str(self.root)!r} is not empty and holds no crawl; name another directory"
+
+    def read_settings(self) -> layers.Layer:
+        """The settings that the crawl was created or last resumed with."""
+        try:
+            return layers.toml_layer(tomllib.loads(self.settings_file.read_text("utf-8")), str(self.settings_file))
+        except FileNotFoundError:
+            message = f"{str(self.root)!r} holds no crawl: there is no crawl.toml in it; start one with gossamer crawl"
+            raise UsageError(message) from None
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{str(self.settings_file)!r} cannot be read: {error}") from None
+
+    def write_settings(self, settings: Settings) -> None:
+        lines = ["# The settings of this crawl. `gossamer resume` reads them, and writes what it was given anew."]
+        section = ""
+        values = {name: value for part in msgspec.to_builtins(settings).values() for name, value in part.items()}
+        for setting in layers.settings_by_name().values():
+            if setting.section != section:
+                section = setting.section
+                lines += ["", f"[{section}]"]
+            value = values[setting.name]
+            lines.append(f"{'# ' if value == '' else ''}{setting.name} = {layers.show(value)}")
+        replace_file(self.settings_file, ("\n".join(lines) + "\n").encode())
+
+    def note(self, parser: str) -> Path:
+        """The page that a parser is on."""
+        return self.spool / "claimed" / f"{parser}.note"
+
+    def write_exclusions(self, text: str) -> None:
+        replace_file(self.exclusions_file, text.encode())
+
+    def exclusions(self) -> Exclusions:
+        text = self.exclusions_file.read_text("utf-8") if self.exclusions_file.exists() else ""
+        return parse_exclusions(text, str(self.exclusions_file))
+
+    # Whose it is.
+
+    @property
+    def lock(self) -> int:
+        """The descriptor that every process of the run inherits: the lock is free when the last of them has left."""
+        assert self._lock is not None, "take() comes first"  # noqa: S101 (a mistake of ours)
+        return self._lock
+
+    def take(self) -> None:
+        """For this run alone. Comes before anything is written that an earlier run may still read.
+
+        A crawl that runs is refused. What a killed leader left running is waited for, and ended if it does not leave.
+        """
+        self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if self._try_lock():
+            return
+        last = self.processes()
+        if last is not None and _is_running(last, last.leader):
+            self.give_up()
+            raise UsageError(f"the crawl in {str(self.root)!r} is running, led by process {last.leader}; stop it first")
+        if self._wait_for_lock():
+            return
+        for pid in () if last is None else last.started:
+            if last is not None and _is_running(last, pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if self._wait_for_lock():
+            return
+        self.give_up()
+        raise GossamerError(f"processes of an earlier run still use {str(self.root)!r} and do not end; see `lsof`")
+
+    def give_up(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def processes(self) -> Processes | None:
+        """Of the last run; None if there was none, or if nothing certain is known of it."""
+        try:
+            return msgspec.json.decode(self._processes_file.read_bytes(), type=Processes)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def record_processes(self, pids: list[int], owners: list[str]) -> None:
+        known = {pid: started(pid) for pid in (os.getpid(), *pids)}
+        running = Processes(
+            leader=os.getpid(), started={pid: when for pid, when in known.items() if when is not None}, owners=owners
+        )
+        replace_file(self._processes_file, msgspec.json.encode(running))
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _wait_for_lock(self) -> bool:
+        until = time.monotonic() + _STRAGGLERS_SECONDS
+        while not self._try_lock():
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """The whole new content or the old one, whatever happens."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _is_running(last: Processes, pid: int) -> bool:
+    """Whether this very process, not a later one of the same number."""
+    return pid in last.started and started(pid) == last.started[pid]

@@ -1,0 +1,57 @@
+"""What the leader and its processes say to each other: JSON lines through a process's standard input and output.
+
+The first line to a process is its `Orders`, every further one a `Command`; it answers with a `Report` twice a second
+and a last one when it leaves. The end of its standard input means that the leader is gone, and that it must go too.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from gossamer.config import Settings
+from gossamer.report.resources import Usage
+
+Kind = Literal["fetcher", "parser"]
+Numbers = dict[str, int | dict[str, int]]
+"""A process's statistics by name; some are counts by reason."""
+
+#: How often a process reports.
+REPORT_SECONDS = 0.5
+
+
+class Suspect(msgspec.Struct, frozen=True):
+    """A page on which parsers have died: it is parsed apart, where it can kill nothing else."""
+
+    segment: str
+    index: int
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a process needs to know."""
+
+    kind: Kind
+    index: int
+    name: str
+    """Of its log file and, for a parser, of its files."""
+    owner: str
+    """Of a fetcher's slots: never used before, so that what an earlier process of this name held goes back."""
+    slots: list[int] = []
+    run: int
+    data: str
+    settings: Settings
+    suspects: list[Suspect] = []
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is told while it runs."""
+
+    do: Literal["drain", "commit", "pause", "go-on"]
+    empty_spool: bool = False
+    """Of `drain`, to a parser: what is fetched is parsed first."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself; `numbers` are its statistics since it started."""
+
+    usage: Usage
+    numbers: Numbers = {}

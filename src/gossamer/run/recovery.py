@@ -1,0 +1,41 @@
+"""What is put right after a death: of one process while the others run, or of a whole run before anything starts.
+
+The order matters. A commit that counts is brought to its end first, because its segments must not come back; only then
+do claimed segments go back to `ready`. Open segments are settled when the slots under which they were written are free.
+"""
+
+import logging
+
+from gossamer.run.data_directory import DataDirectory
+from gossamer.run.orders import Orders
+from gossamer.run.wiring import Workshop
+from gossamer.sinks.commit import recover
+from gossamer.spool.recovery import recover_lost, recover_open, return_claimed
+
+log = logging.getLogger("gossamer.run")
+
+
+async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
+    """Called by the leader while it is alone."""
+    store, spool = workshop.store, workshop.spool
+    spool.create()
+    last = data.processes()
+    for owner in () if last is None else last.owners:
+        await store.disown(owner)
+    await recover(data.root, store)
+    return_claimed(spool)
+    await recover_open(spool, store)
+    lost = await recover_lost(spool, store)
+    if lost:
+        log.warning("%d segments are missing from the spool; what was in them is fetched again", len(lost))
+
+
+async def mend_after(data: DataDirectory, workshop: Workshop, dead: Orders) -> None:
+    """Called by the supervisor when one process has died and the others run on."""
+    store, spool = workshop.store, workshop.spool
+    if dead.kind == "fetcher":
+        await store.disown(dead.owner)
+        await recover_open(spool, store, fetcher=dead.index)
+    else:
+        await recover(data.root, store, parser=dead.name)
+        return_claimed(spool, dead.name)

@@ -1,0 +1,223 @@
+"""Keeps the processes of a crawl alive: starts them, hears them, restarts those that die, and knows when to give up.
+
+Before a place is filled again, what its last process held is put right: a fetcher's slots are free and its open
+segments settled, a parser's commit is redone or undone and its segments are back in the spool.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from gossamer.errors import CrashLoop
+from gossamer.parse.note import read_note
+from gossamer.report.resources import cpu_seconds
+from gossamer.run.data_directory import DataDirectory
+from gossamer.run.orders import Command, Kind, Orders, Report, Suspect
+
+log = logging.getLogger("gossamer.run")
+
+#: Deaths in a row, of whatever process, without anything being finished between them.
+CRASH_LOOP_DEATHS = 5
+#: Before the second start of a process, and doubled for each further one; back to this once something was finished.
+FIRST_WAIT_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 30.0
+#: A page that took two parsers with it is not given to a third.
+DEATHS_ON_ONE_PAGE = 2
+#: CPU time on one page after which a parser hangs; the worst page known takes one second.
+HANG_CPU_SECONDS = 30.0
+#: glibc gives freed memory back after each page by default, and asks for it again for the next: 0.19 ms per page.
+PARSER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(64 << 20)}
+
+MendAfter = Callable[[Orders], Awaitable[None]]
+
+
+class Child:
+    """One process, in its one life. `report` is the last it said."""
+
+    def __init__(self, orders: Orders, process: asyncio.subprocess.Process) -> None:
+        self.orders = orders
+        self.report: Report | None = None
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @classmethod
+    async def start(cls, orders: Orders, lock: int) -> "Child":
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gossamer.run.process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(lock,),
+            env=os.environ | (PARSER_ENVIRONMENT if orders.kind == "parser" else {}),
+            start_new_session=True,  # an interrupt from the keyboard is the leader's; the others hear of it from there
+        )
+        child = cls(orders, process)
+        child._say(msgspec.json.encode(orders))
+        return child
+
+    def tell(self, command: Command) -> None:
+        self._say(msgspec.json.encode(command))
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def watch(self) -> int:
+        """Until it ends; its exit code."""
+        assert self._process.stdout is not None  # noqa: S101 (opened in `start`; for the type checker)
+        while line := await self._process.stdout.readline():
+            with contextlib.suppress(msgspec.DecodeError):
+                self.report = msgspec.json.decode(line, type=Report)
+        code = await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        return code
+
+    def _say(self, line: bytes) -> None:
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(line + b"\n")
+
+
+class Supervisor:
+    """All started processes of one run. The leader calls `keep` for every place, as a task each."""
+
+    def __init__(self, data: DataDirectory, mend_after: MendAfter, changed: Callable[[], None]) -> None:
+        self._data = data
+        self._mend_after = mend_after
+        self._changed = changed
+        self._children: dict[tuple[Kind, int], Child] = {}
+        self.restarts = 0
+        self.refused: Counter[str] = Counter()
+        """What parsers that have ended did not admit, by reason."""
+        self._lives = 0
+        self._past_cpu_seconds: dict[str, float] = {}
+        self._deaths = 0
+        self._finished = 0
+        self._deaths_on: dict[Suspect, int] = {}
+        self._last_words: dict[Kind, Command] = {}
+        self._restarts: dict[Kind, bool] = {"fetcher": True, "parser": True}
+        self._pages_in_work: dict[str, tuple[tuple[str, int] | None, float]] = {}
+
+    @property
+    def pids(self) -> list[int]:
+        return [child.pid for child in self._children.values()]
+
+    @property
+    def owners(self) -> list[str]:
+        return [child.orders.owner for child in self._children.values() if child.orders.kind == "fetcher"]
+
+    def reports(self, kind: Kind) -> list[Report]:
+        return [child.report for (k, _), child in self._children.items() if k == kind and child.report is not None]
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """By kind of process, those that have ended included."""
+        seconds = dict(self._past_cpu_seconds)
+        for (kind, _), child in self._children.items():
+            if child.report is not None:
+                seconds[kind] = seconds.get(kind, 0.0) + child.report.usage.cpu_seconds
+        return seconds
+
+    async def keep(self, orders: Orders) -> None:
+        """Fill a place until it is told to empty: its process is restarted whenever it dies."""
+        place = (orders.kind, orders.index)
+        while True:
+            self._lives += 1
+            life = msgspec.structs.replace(
+                orders,
+                owner=f"{orders.owner}-{self._lives}",
+                suspects=self._suspects() if orders.kind == "parser" else [],
+            )
+            child = self._children[place] = await Child.start(life, self._data.lock)
+            self._changed()
+            if orders.kind in self._last_words:
+                child.tell(self._last_words[orders.kind])
+            code = await child.watch()
+            del self._children[place]
+            if child.report is not None:
+                used = self._past_cpu_seconds.get(orders.kind, 0.0) + child.report.usage.cpu_seconds
+                self._past_cpu_seconds[orders.kind] = used
+                refused = child.report.numbers.get("refused")
+                self.refused.update(refused if isinstance(refused, dict) else {})
+            if code == 0 and orders.kind in self._last_words:
+                return
+            await self._after_death(life, code)
+            if not self._restarts[orders.kind]:
+                return
+            self.restarts += 1
+
+    async def _after_death(self, orders: Orders, code: int) -> None:
+        log.warning("%s ended by itself with code %d and is started again", orders.name, code)
+        is_explained = orders.kind == "parser" and self._blame_page(orders)
+        await self._mend_after(orders)
+        if is_explained:
+            return
+        self._deaths += 1
+        if self._deaths >= CRASH_LOOP_DEATHS:
+            raise CrashLoop(
+                f"{self._deaths} processes died one after another and nothing was finished between them;"
+                f" the last was {orders.name}, with exit code {code}; see the log files in {self._data.log}"
+            )
+        await asyncio.sleep(min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths - 1)))
+
+    def _blame_page(self, orders: Orders) -> bool:
+        """Whether the death is one that its page explains: another parser will get further."""
+        noted = read_note(self._data.note(orders.name))
+        if noted is None:
+            return False
+        page = Suspect(*noted)
+        deaths = self._deaths_on[page] = self._deaths_on.get(page, 0) + 1
+        log.warning("%s died on page %d of segment %s, death %d there", orders.name, page.index, page.segment, deaths)
+        return deaths <= DEATHS_ON_ONE_PAGE
+
+    def _suspects(self) -> list[Suspect]:
+        return [page for page, deaths in self._deaths_on.items() if deaths >= DEATHS_ON_ONE_PAGE]
+
+    def note_progress(self, finished: int) -> None:
+        """Something was finished since the last time: whatever died before that was no loop."""
+        if finished > self._finished:
+            self._finished = finished
+            self._deaths = 0
+
+    def tell(self, kind: Kind, command: Command) -> None:
+        for (one, _), child in self._children.items():
+            if one == kind:
+                child.tell(command)
+
+    def end(self, kind: Kind, command: Command, *, restart: bool) -> None:
+        """Tell all of a kind to leave. With `restart`, one that dies on the way is started again and told the same."""
+        self._last_words[kind] = command
+        self._restarts[kind] = restart
+        self.tell(kind, command)
+
+    def kill(self, kinds: Iterable[Kind] = ("fetcher", "parser")) -> None:
+        for (kind, _), child in self._children.items():
+            if kind in kinds:
+                child.kill()
+
+    def end_hanging(self) -> None:
+        """Kill parsers that burn CPU on one page; what is known of that page is known as after any other death."""
+        for (kind, _), child in self._children.items():
+            if kind != "parser":
+                continue
+            name = child.orders.owner
+            page = read_note(self._data.note(child.orders.name))
+            used = cpu_seconds(child.pid)
+            # Where the system does not tell, a minute's wall clock stands in for half of CPU.
+            used = time.monotonic() / 2 if used is None else used
+            before = self._pages_in_work.get(name)
+            if page is None or before is None or before[0] != page:
+                self._pages_in_work[name] = (page, used)
+            elif used - before[1] > HANG_CPU_SECONDS:
+                log.warning("%s hangs on page %d of segment %s and is ended", child.orders.name, page[1], page[0])
+                child.kill()

@@ -1,0 +1,89 @@
+"""The data directory: settings that survive, and a lock that the last process gives back."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gossamer import layers
+from gossamer.config import IdentitySettings, ParseSettings, ScopeSettings, Settings
+from gossamer.errors import UsageError
+from gossamer.run.data_directory import DataDirectory
+
+
+def is_free(data: DataDirectory) -> bool:
+    with (data.root / "lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    directory = DataDirectory(tmp_path / "crawl")
+    directory.create()
+    return directory
+
+
+def test_settings_come_back_as_they_were_written(data: DataDirectory) -> None:
+    settings = Settings(
+        identity=IdentitySettings(email="a@b.org"),
+        scope=ScopeSettings(include=r'^https://[^"\\]+/é\d{2}$', max_depth=3),
+        parse=ParseSettings(max_body_bytes=12345, text=False),
+    )
+    data.write_settings(settings)
+    assert layers.combine([data.read_settings()]) == settings
+
+
+def test_a_crawl_that_is_being_run_is_refused_by_name_of_its_leader(data: DataDirectory) -> None:
+    data.take()
+    data.record_processes([], ["me"])
+    other = DataDirectory(data.root)
+    with pytest.raises(UsageError, match=f"is running, led by process {os.getpid()}"):
+        other.take()
+    data.give_up()
+    other.take()
+    other.give_up()
+
+
+def test_the_lock_is_free_only_when_the_last_process_has_left(data: DataDirectory) -> None:
+    data.take()
+    program = "import sys; print(flush=True); sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(data.lock,)
+    ) as straggler:
+        assert straggler.stdout is not None
+        straggler.stdout.readline()
+        data.give_up()
+        assert not is_free(data)
+        straggler.communicate(b"\n")
+        assert is_free(data)
+
+
+def test_a_straggler_that_was_recorded_is_ended(data: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gossamer.run.data_directory._STRAGGLERS_SECONDS", 0.2)
+    data.take()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(data.lock,)) as straggler:
+        data.record_processes([straggler.pid], [])
+        data.give_up()
+        # As if the leader were dead: its number is another process's now, started at another time.
+        recorded = (data.root / "processes.json").read_text()
+        leader = f'"{os.getpid()}":'
+        assert leader in recorded
+        (data.root / "processes.json").write_text(recorded.replace(leader, '"1":'))
+        other = DataDirectory(data.root)
+        other.take()
+        assert straggler.wait(timeout=10) == -9
+        other.give_up()
+
+
+def test_damaged_records_of_processes_stop_nobody(data: DataDirectory) -> None:
+    (data.root / "processes.json").write_bytes(b"{")
+    assert data.processes() is None
+    data.take()
+    data.give_up()

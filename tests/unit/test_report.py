@@ -1,0 +1,129 @@
+"""What a process says of itself: its log, its use of resources, the status line, the summary."""
+
+import io
+import json
+import logging
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gossamer.errors import UsageError
+from gossamer.frontier.store import Counts
+from gossamer.report import status
+from gossamer.report.logs import LogFile
+from gossamer.report.resources import cpu_seconds, descriptor_kinds, own_usage, raise_descriptor_limit, started
+from gossamer.report.status import StatusLine, summarise
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Iterator[LogFile]:
+    log = LogFile(tmp_path / "log", "parser-3", "info")
+    log.open()
+    yield log
+    log.close()
+
+
+def test_a_log_is_lines_of_json_whatever_is_said(log_file: LogFile, tmp_path: Path) -> None:
+    logger = logging.getLogger("gossamer.test")
+    logger.info("from the web: %s", 'a\nb\x1b[31m"\ud800')
+    logger.debug("not at this level")
+    try:
+        raise ValueError("broken")  # noqa: TRY301
+    except ValueError:
+        logger.warning("failed", exc_info=True)
+    log_file.close()
+    text = (tmp_path / "log" / "parser-3.log").read_text("utf-8")
+    assert "\x1b" not in text
+    first, second = (json.loads(line) for line in text.splitlines())
+    assert first["process"] == "parser-3"
+    assert first["level"] == "info"
+    assert first["message"].startswith("from the web: a\nb\x1b[31m")
+    assert second["traceback"].endswith("ValueError: broken")
+
+
+def test_a_log_that_was_moved_away_is_begun_anew(log_file: LogFile, tmp_path: Path) -> None:
+    path = tmp_path / "log" / "parser-3.log"
+    logging.getLogger("gossamer.test").warning("one")
+    path.rename(path.with_name("kept"))
+    log_file.reopen()
+    logging.getLogger("gossamer.test").warning("two")
+    log_file.close()
+    assert "one" in path.with_name("kept").read_text()
+    assert "two" in path.read_text()
+    assert "one" not in path.read_text()
+
+
+def test_a_process_knows_what_it_uses() -> None:
+    before = own_usage()
+    with Path(os.devnull).open() as _:
+        assert own_usage().descriptors == before.descriptors + 1
+    assert before.cpu_seconds > 0
+    assert before.memory_bytes > 10 << 20
+    assert sum(descriptor_kinds().values()) >= before.descriptors
+
+
+def test_a_process_is_known_again_by_its_start() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        assert started(other.pid) == started(other.pid) is not None
+        assert started(other.pid) != started(os.getpid())
+        assert cpu_seconds(other.pid) is not None
+        other.communicate(b"\n")
+    assert started(other.pid) is None
+    assert cpu_seconds(other.pid) is None
+
+
+def test_workers_that_cannot_fit_are_refused_with_the_number_that_can() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        pytest.skip("this system has no limit on descriptors")
+    with pytest.raises(UsageError, match=f"--fetcher-workers: {hard} need {hard + 64} descriptors.* give {hard - 64} "):
+        raise_descriptor_limit(hard)
+    assert raise_descriptor_limit(10) == hard
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+
+
+def test_the_status_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("gossamer.report.status.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    line = StatusLine(stream)
+    line.show(Counts(pages=10), 3)
+    now[0] += status.FILE_SECONDS / 2
+    line.show(Counts(pages=20), 3)
+    assert stream.getvalue() == ""
+    now[0] += status.FILE_SECONDS / 2
+    line.show(Counts(pages=610, admitted=1_000, finished=700, sites_waiting=7), 3, "paused")
+    assert stream.getvalue() == (
+        "0:01:00  610 pages (10.0/s)  3 in flight  300 queued on 7 sites  0 waiting to be parsed  paused\n"
+    )
+
+
+def test_the_summary_tells_failures_from_what_was_kept() -> None:
+    counts = Counts(
+        admitted=20,
+        finished=15,
+        leased=1,
+        pages=8,
+        outcomes={"page": 8, "redirect": 2, "dns": 4, "robots": 1},
+        retries={"busy": 3},
+    )
+    summary = summarise(
+        counts,
+        stop_reason="max_pages",
+        data_directory="d",
+        run=2,
+        pages_before=5,
+        refused={"scheme": 2},
+        duration_seconds=1.23456,
+        cpu_seconds={"leader": 0.12345},
+        restarts=0,
+    )
+    assert summary.outcomes == {"done": 10, "retry": 3, "dropped": 5}
+    assert summary.failures == {"dns": 4, "robots": 1}
+    assert summary.pages_this_run == 3
+    assert summary.queued == 5
