@@ -56,6 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if (REDIS_FIXTURES | POSTGRES_FIXTURES) & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.servers)

@@ -210,7 +210,9 @@ def test_every_error_of_the_library_is_translated(error: type[sqlite3.Error], tm
     with_store(tmp_path, work)
 
 
-async def holding(store: SqliteStore, calls: int, work: Callable[[], None]) -> None:
+async def holding(
+    store: SqliteStore, calls: int, work: Callable[[], None], while_they_wait: Callable[[], object] = lambda: None
+) -> None:
     """The calls that `work` makes come while the thread is busy with another one, so that they wait together."""
     has_begun = threading.Event()
     let_go = threading.Event()
@@ -225,6 +227,7 @@ async def holding(store: SqliteStore, calls: int, work: Callable[[], None]) -> N
     work()
     while len(store._thread._waiting) < calls:  # noqa: ASYNC110 (no event tells)
         await asyncio.sleep(0.001)
+    while_they_wait()
     let_go.set()
     await blocked
 
@@ -273,8 +276,12 @@ def test_a_call_that_fails_does_no_harm_to_those_beside_it(tmp_path: Path) -> No
 def test_a_cancelled_caller_leaves_the_thread_at_work(tmp_path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         tasks: list[asyncio.Task[list[Reason]]] = []
-        await holding(store, 1, lambda: tasks.append(asyncio.create_task(store.admit([link(1)], NO_LIMITS))))
-        tasks[0].cancel()
+        await holding(
+            store,
+            1,
+            lambda: tasks.append(asyncio.create_task(store.admit([link(1)], NO_LIMITS))),
+            lambda: tasks[0].cancel("nobody waits any more"),
+        )
         with pytest.raises(asyncio.CancelledError):
             await tasks[0]
         assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]

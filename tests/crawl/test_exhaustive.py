@@ -19,6 +19,7 @@ WEB = Web(
 )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("fetchers", "parsers"), [(1, 1), (2, 2)])
 def test_an_exhaustive_crawl_fetches_each_reachable_url_once_and_keeps_each_page_once(

@@ -29,6 +29,7 @@ def sample(crawls: Crawls) -> dict[int, tuple[int, int]]:
     return {pid: (memory_bytes(pid), sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())) for pid in running.started}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to look into the processes")
 def test_memory_and_descriptors_stay_flat_over_twenty_thousand_pages(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ DELAY_SECONDS = 1.5
 RUN_SECONDS = 15.0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 def test_the_gap_holds_over_a_stop_a_resume_and_another_number_of_fetchers(tmp_path: Path) -> None:
     with crawls_of(WEB, tmp_path) as crawls:

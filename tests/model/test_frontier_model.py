@@ -552,6 +552,7 @@ class SqliteMachine(FrontierMachine):
         return SqliteStore(directory / "frontier.db", SLOTS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)  # it is the number of steps that is limited, however slow the machine is
 @pytest.mark.parametrize("machine", [ModelMachine, SqliteMachine])
 def test_a_store_answers_as_the_model_does_whatever_happens(machine: type[FrontierMachine]) -> None:

@@ -103,6 +103,7 @@ def through_all(data: bytes) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 @settings(
     max_examples=EXAMPLES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

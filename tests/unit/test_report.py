@@ -15,7 +15,7 @@ import pytest
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
 from gossamer.report import status
-from gossamer.report.logs import LogFile
+from gossamer.report.logs import JsonLines, LogFile
 from gossamer.report.resources import cpu_seconds, descriptor_kinds, own_usage, raise_descriptor_limit, started
 from gossamer.report.status import StatusLine, summarise
 
@@ -30,7 +30,7 @@ def log_file(tmp_path: Path) -> Iterator[LogFile]:
 
 def test_a_log_is_lines_of_json_whatever_is_said(log_file: LogFile, tmp_path: Path) -> None:
     logger = logging.getLogger("gossamer.test")
-    logger.info("from the web: %s", 'a\nb\x1b[31m"\ud800')
+    logger.info("from the web: %s", 'a\nb\x1b[31m"')
     logger.debug("not at this level")
     try:
         raise ValueError("broken")  # noqa: TRY301
@@ -44,6 +44,13 @@ def test_a_log_is_lines_of_json_whatever_is_said(log_file: LogFile, tmp_path: Pa
     assert first["level"] == "info"
     assert first["message"].startswith("from the web: a\nb\x1b[31m")
     assert second["traceback"].endswith("ValueError: broken")
+
+
+def test_a_log_line_can_be_written_whatever_characters_are_in_it() -> None:
+    record = logging.LogRecord("gossamer", logging.INFO, "", 0, "%s", ("\ud800\u202e\x00",), None)
+    line = JsonLines("leader").format(record)
+    assert line.isascii()
+    assert json.loads(line)["message"] == "\ud800\u202e\x00"
 
 
 def test_a_log_that_was_moved_away_is_begun_anew(log_file: LogFile, tmp_path: Path) -> None:
