@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.write_settings(settings)
         summary = run_crawl(data, settings)
         log_files = web.log_files
-    code = print_end(summary, as_json=False)
+    code = print_end(summary, as_json=False, is_resumable=False)  # its web is gone
     _print_pages(data.root / "pages")
     rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=True, files=False)
     judged = audit(access_log.read(log_files), WEB, rules)
@@ -67,8 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     print("\nwhat to try next")
     where = shlex.quote(str(data.root))
     print(f"  head -n 1 {where}/pages/*.jsonl | python3 -m json.tool")
-    print("  gossamer crawl https://example.org --email you@example.org --max-pages 20")
-    print("  gossamer crawl --help")
+    command = "./gossamer" if Path("gossamer").is_file() else "gossamer"
+    print(f"  {command} crawl https://example.org --email you@example.org --max-pages 20")
+    print(f"  {command} crawl --help")
     return code
 
 

@@ -70,7 +70,7 @@ def run_crawl(data: DataDirectory, settings: Settings) -> Summary:
     return asyncio.run(Leader(data, settings, status).run())
 
 
-def print_end(summary: Summary, *, as_json: bool) -> int:
+def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:
     """Data to stdout; the exit code says whether there is more to do."""
     reason = StopReason(summary.stop_reason)
     if as_json:
@@ -86,7 +86,7 @@ def print_end(summary: Summary, *, as_json: bool) -> int:
         "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
         "pages are in": Path(summary.data_directory) / "pages",
     }
-    if reason is StopReason.INTERRUPTED or summary.queued:
+    if is_resumable and summary.queued:
         rows["go on with"] = f"gossamer resume {summary.data_directory}"
     for name, value in rows.items():
         if value != "":

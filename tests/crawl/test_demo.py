@@ -1,0 +1,25 @@
+"""The README's first command."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gossamer.cli.main import main
+
+
+def test_the_demo_crawls_a_web_and_says_what_came_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds=3", f"--data-dir={tmp_path / 'demo'}"]) == 0
+    output = capsys.readouterr().out
+    found = re.search(r"^  pages +([\d,]+) ", output, re.MULTILINE)
+    assert found is not None
+    pages = int(found[1].replace(",", ""))
+    files = list((tmp_path / "demo" / "crawl" / "pages").glob("*.jsonl"))
+    assert sum(file.read_bytes().count(b"\n") for file in files) == pages > 50
+    assert re.search(r"^  verdict +clean$", output, re.MULTILINE)
+    assert "what to try next" in output
+
+
+def test_the_demo_wants_a_sensible_duration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds=0"]) == 2
+    assert "--seconds" in capsys.readouterr().err
