@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import AdmitLimits
@@ -384,6 +385,36 @@ def test_a_queue_keeps_its_order_over_blocks_of_every_size(seed: int, tmp_path: 
         assert (await store.counts(now=0.0)).queued == len(expected)
 
     with_store(tmp_path, work)
+
+
+def test_sites_of_one_slot_that_came_together_lie_together(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        for begin in range(0, 200, 50):
+            sites = range(begin, begin + 50)
+            await store.admit([link(1, f"{number}.example") for number in sites], NO_LIMITS)
+
+    with_store(tmp_path, work)
+    with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
+        slots = [slot for (slot,) in connection.execute("SELECT slot FROM sites ORDER BY id")]
+    assert len(slots) == 200
+    assert slots == sorted(slots)
+
+
+def test_a_site_never_gets_the_place_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though refused ones come between them, which get none."""
+    monkeypatch.setattr(sqlite_sites, "WINDOW", 4)
+    only_seeded = AdmitLimits(only_seeded_sites=True)
+
+    async def work(store: SqliteStore) -> None:
+        for number in range(30):
+            refused = [link(1, f"refused-{number}-{n}.example") for n in range(number % 3)]
+            seeds = [structs.replace(link(1, f"seed-{number}-{n}.example"), is_seed=True) for n in range(number % 2)]
+            answers = await store.admit(refused + seeds, only_seeded)
+            assert answers == [Reason.SCOPE] * len(refused) + [Reason.NEW] * len(seeds)
+        assert len(await lease(store, now=1e6)) == 15
+        assert (await store.counts(now=1e6)).sites == 15
+
+    with_store(tmp_path, work, slots=1)
 
 
 def test_a_dropped_site_leaves_no_block_behind(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ CREATE TABLE counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWI
 -- `held` without a segment is held under the present epoch.
 CREATE TABLE slots (slot INTEGER PRIMARY KEY, owner TEXT, epoch INTEGER NOT NULL, until REAL NOT NULL);
 
--- One row per site, under the hash of its name. `due_at` is `not_before` where something is queued and nothing is
+-- One row per site. Its id is its place here and in `seen`; see `_site_id` in sqlite_sites.py. Only in `names` sites
+-- stand as randomly as the hash of a name is. `due_at` is `not_before` where something is queued and nothing is
 -- leased, else NULL: only those stand in the index that leasing reads.
 CREATE TABLE sites (
-    site INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY,
+    hash INTEGER NOT NULL,
     name TEXT NOT NULL,
     slot INTEGER NOT NULL,
     is_seeded INTEGER NOT NULL,
@@ -31,6 +33,7 @@ CREATE TABLE sites (
     lease INTEGER NOT NULL,
     due_at REAL
 );
+CREATE UNIQUE INDEX names ON sites (hash);
 CREATE INDEX due ON sites (slot, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX busy ON sites (slot) WHERE lease > 0;
 

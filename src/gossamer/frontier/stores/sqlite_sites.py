@@ -20,9 +20,13 @@ from gossamer.url import stable_hash
 
 #: Two such rows fill a page of 4 KiB. Smaller ones make more rows, larger ones are dearer to read for one URL.
 BLOCK_BYTES = 1_900
-#: A last block that is smaller than this is written anew together with what follows it: two or three URLs. Else a site
-#: that gets its links one by one would have a row for each.
-SMALL_BLOCK_BYTES = 250
+#: A last block takes more URLs until it has these: some five. Else a site that gets its links one by one would have a
+#: row for each. Larger ones stay as they are: new blocks share the pages at the end of the table, while one that grows
+#: changes a page of its own, and often splits it.
+SMALL_BLOCK_BYTES = 500
+#: So many sites that come one after the other are sorted by slot. Of 64 slots each has a thousand of them, on 20 pages.
+#: Ids are some 64 times as high as the number of sites, and not higher: short ids make short rows.
+WINDOW = 1 << 16
 
 #: Of each URL in a block: its length in bytes, fingerprint, depth, hops, attempt, returned, whether it is a seed.
 _HEADER = struct.Struct("<IQIHHHB")
@@ -30,10 +34,10 @@ _MOST_RETURNED = 0xFFFF
 _SIGN = 1 << 63
 
 _COLUMNS = (
-    "s.site, s.name, s.slot, s.is_seeded, s.dropped, s.not_before, s.not_before_lease, s.last_request_at,"
+    "s.id, s.hash, s.name, s.slot, s.is_seeded, s.dropped, s.not_before, s.not_before_lease, s.last_request_at,"
     " s.crawl_delay_seconds, s.failures, s.queued, s.head, s.head_offset, s.tail, s.tail_bytes, s.lease, s.due_at"
 )
-_LOAD = f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN sites AS s ON s.site = wanted.value"  # noqa: S608 (constants)
+_LOAD = f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN sites AS s ON s.hash = wanted.value"  # noqa: S608 (constants)
 #: CROSS JOIN keeps the order of the loops: slot by slot as given, in each by the index, earliest first.
 _LOAD_DUE = (
     f"SELECT {_COLUMNS}, b.urls FROM json_each(?) AS wanted"  # noqa: S608 (constants)
@@ -44,18 +48,19 @@ _LOAD_BUSY = (
     f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"  # noqa: S608 (constants)
     " CROSS JOIN sites AS s INDEXED BY busy ON s.slot = wanted.value AND s.lease > 0"
 )
+_NUMBERED = "SELECT ifnull(max(value), 0) FROM counts WHERE name = 'sites_numbered'"
 _FIRST_ID = "SELECT min(ifnull(min(id), 0), 0) FROM blocks"
 _LAST_ID = "SELECT max(ifnull(max(id), 0), 0) FROM blocks"
-_REPLACE_BLOCK = "INSERT INTO blocks SELECT ?, site, CAST(urls || ? AS BLOB) FROM blocks WHERE id = ?"
+_EXTEND_BLOCK = "UPDATE blocks SET urls = CAST(urls || ? AS BLOB) WHERE id = ?"
 _DELETE_BLOCK = "DELETE FROM blocks WHERE id = ?"
 _HEADS = "SELECT value, (SELECT min(id) FROM blocks WHERE site = value) FROM json_each(?)"
-_INSERT = "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #: The columns of no index; what is indexed is written only when it changes, else each new link would move its site's
 #: entry out of the index and back.
 _UPDATE_SAME = (
     "UPDATE sites SET is_seeded = ?, dropped = ?, not_before = ?, not_before_lease = ?, last_request_at = ?,"
     " crawl_delay_seconds = ?, failures = ?, queued = ?, head = ?, head_offset = ?, tail = ?, tail_bytes = ?"
-    " WHERE site = ?"
+    " WHERE id = ?"
 )
 _UPDATE = _UPDATE_SAME.replace(" WHERE", ", lease = ?, due_at = ? WHERE")
 
@@ -97,7 +102,9 @@ class Site(msgspec.Struct, gc=False):
     Only `Sites` makes one, and writes it back at the end of its transaction.
     """
 
+    id: int
     key: int
+    """The hash of its name."""
     name: str
     slot: int
     is_seeded: int = 0
@@ -139,6 +146,14 @@ class Site(msgspec.Struct, gc=False):
         )
 
 
+def _site_id(number: int, slot: int, slots: int) -> int:
+    """A place beside the sites of the same slot that came at about the same time: they are leased together, too.
+
+    So a batch of new sites, and later a batch of leases, changes few pages of `sites` and `seen`.
+    """
+    return (number // WINDOW * slots + slot) * WINDOW + number % WINDOW
+
+
 def _site(row: Sequence[Any]) -> Site:
     site = Site(*row)
     site.loaded_lease = site.lease
@@ -157,7 +172,9 @@ class Sites:
         self._totals = totals
         self._loaded: dict[int, Site] = {}
         self._inserted_blocks: list[tuple[int, int, bytes]] = []
-        self._replaced_blocks: list[tuple[int, bytes, int]] = []
+        self._extended_blocks: list[tuple[bytes, int]] = []
+        self._numbered_before: int | None = None  # sites, until this transaction
+        self._numbered = 0
         self._first_id: int | None = None
         self._last_id: int | None = None
 
@@ -165,21 +182,27 @@ class Sites:
         """Before each transaction: others may have written since."""
         self._loaded.clear()
         self._inserted_blocks.clear()
-        self._replaced_blocks.clear()
-        self._first_id = self._last_id = None
+        self._extended_blocks.clear()
+        self._numbered_before = self._first_id = self._last_id = None
+        self._numbered = 0
 
     def load(self, keys: Iterable[int]) -> dict[int, Site]:
         """Those of the sites that have a row, and those that this transaction has made."""
         missing = [key for key in keys if key not in self._loaded]
         if missing:
             for row in self._connection.execute(_LOAD, (json_array(missing),)).fetchall():
-                self._loaded[row[0]] = _site(row)
+                self._loaded[row[1]] = _site(row)
         return self._loaded
 
     def create(self, name: str) -> Site:
         """A site without a row; it gets one if it is changed."""
+        if self._numbered_before is None:
+            (self._numbered_before,) = self._connection.execute(_NUMBERED).fetchone()
+        self._numbered += 1
         key = signed(stable_hash(name))
-        site = self._loaded[key] = Site(key, name, slot_of(name, self._slots))
+        slot = slot_of(name, self._slots)
+        number = _site_id(self._numbered_before + self._numbered, slot, self._slots)
+        site = self._loaded[key] = Site(number, key, name, slot)
         return site
 
     def take_due(self, slots: Sequence[int], now: float, limit: int) -> list[tuple[Site, bytes]]:
@@ -189,7 +212,7 @@ class Sites:
         used_up = []
         for row in self._connection.execute(_LOAD_DUE, (json_array(slots), now, limit)).fetchall():
             block = row[-1]
-            site = self._loaded[row[0]] = _site(row[:-1])
+            site = self._loaded[row[1]] = _site(row[:-1])
             begin = site.head_offset
             site.head_offset = begin + _HEADER.size + _HEADER.unpack_from(block, begin)[0]
             taken.append((site, block[begin : site.head_offset]))
@@ -203,55 +226,50 @@ class Sites:
     def _remove_heads(self, sites: Sequence[Site]) -> None:
         """The first block of each is used up: the one behind it is the head now."""
         self._connection.executemany(_DELETE_BLOCK, [(site.head,) for site in sites])
-        heads = self._connection.execute(_HEADS, (json_array(site.key for site in sites if site.queued),)).fetchall()
-        for key, head in heads:
-            self._loaded[key].head = head
-            self._loaded[key].head_offset = 0
+        left = {site.id: site for site in sites if site.queued}
+        for number, head in self._connection.execute(_HEADS, (json_array(left),)).fetchall():
+            left[number].head = head
+            left[number].head_offset = 0
 
     def load_busy(self, slots: Iterable[int]) -> list[Site]:
         self.write()
         rows = self._connection.execute(_LOAD_BUSY, (json_array(slots),)).fetchall()
         for row in rows:
-            self._loaded[row[0]] = _site(row)
-        return [self._loaded[row[0]] for row in rows]
+            self._loaded[row[1]] = _site(row)
+        return [self._loaded[row[1]] for row in rows]
 
     def append(self, site: Site, urls: Sequence[bytes]) -> None:
         """To the tail of its queue."""
-        added: list[bytes] = []
-        used = 0
-        replaced = None
-        if site.queued and site.tail_bytes < SMALL_BLOCK_BYTES:
-            used = site.tail_bytes
-            replaced = site.tail
-        for url in urls:
-            if used and used + len(url) > BLOCK_BYTES:
-                self._add_block(site, added, used, replaced)
-                added = []
-                used = 0
-                replaced = None
-            added.append(url)
-            used += len(url)
-        self._add_block(site, added, used, replaced)
+        size_bytes = sum(map(len, urls))
+        if site.queued and site.tail_bytes + size_bytes <= SMALL_BLOCK_BYTES:
+            self._extended_blocks.append((b"".join(urls), site.tail))
+            site.tail_bytes += size_bytes
+            site.queued += len(urls)
+        else:
+            self._add_blocks(site, urls)
         site.is_changed = True
 
-    def _add_block(self, site: Site, urls: Sequence[bytes], size_bytes: int, replaced: int | None) -> None:
-        """A new last block, with these URLs behind those of the block that it replaces."""
-        if not urls:
-            return
+    def _add_blocks(self, site: Site, urls: Sequence[bytes]) -> None:
+        added: list[bytes] = []
+        used = 0
+        for url in urls:
+            if used and used + len(url) > BLOCK_BYTES:
+                self._add_block(site, added, used)
+                added = []
+                used = 0
+            added.append(url)
+            used += len(url)
+        self._add_block(site, added, used)
+
+    def _add_block(self, site: Site, urls: Sequence[bytes], size_bytes: int) -> None:
         if self._last_id is None:
             (self._last_id,) = self._connection.execute(_LAST_ID).fetchone()
-        block = self._last_id = self._last_id + 1
-        if replaced is None:
-            self._inserted_blocks.append((block, site.key, b"".join(urls)))
-        else:
-            self._replaced_blocks.append((block, b"".join(urls), replaced))
-        if not site.queued:
-            site.head = block
-            site.head_offset = 0
-        elif site.head == replaced:
-            site.head = block
-        site.tail = block
+        site.tail = self._last_id = self._last_id + 1
         site.tail_bytes = size_bytes
+        self._inserted_blocks.append((site.tail, site.id, b"".join(urls)))
+        if not site.queued:
+            site.head = site.tail
+            site.head_offset = 0
         site.queued += len(urls)
 
     def put_back(self, site: Site, url: bytes) -> None:
@@ -275,14 +293,14 @@ class Sites:
             if self._first_id is None:
                 (self._first_id,) = connection.execute(_FIRST_ID).fetchone()
             site.head = self._first_id = self._first_id - 1
-            self._inserted_blocks.append((site.head, site.key, url))
+            self._inserted_blocks.append((site.head, site.id, url))
         site.queued += 1
         site.is_changed = True
 
     def drop(self, site: Site, reason: Reason) -> None:
         """Give it up: what is queued is finished with this reason."""
         self._write_blocks()
-        self._connection.execute("DELETE FROM blocks WHERE site = ?", (site.key,))
+        self._connection.execute("DELETE FROM blocks WHERE site = ?", (site.id,))
         self._totals["finished"] += site.queued
         self._totals[f"outcome {reason}"] += site.queued
         site.dropped = reason
@@ -290,14 +308,13 @@ class Sites:
         site.is_changed = True
 
     def _write_blocks(self) -> None:
-        """New blocks first: some were replaced right after they were made."""
+        """New blocks first: some were extended right after they were made."""
         if self._inserted_blocks:
             self._connection.executemany("INSERT INTO blocks VALUES (?, ?, ?)", self._inserted_blocks)
             self._inserted_blocks.clear()
-        if self._replaced_blocks:
-            self._connection.executemany(_REPLACE_BLOCK, self._replaced_blocks)
-            self._connection.executemany(_DELETE_BLOCK, [(replaced,) for _, _, replaced in self._replaced_blocks])
-            self._replaced_blocks.clear()
+        if self._extended_blocks:
+            self._connection.executemany(_EXTEND_BLOCK, self._extended_blocks)
+            self._extended_blocks.clear()
 
     def write(self) -> None:
         """Everything that changed; afterwards nothing is loaded any more."""
@@ -325,12 +342,14 @@ class Sites:
                 site.tail_bytes,
             )
             if site.loaded_lease < 0:
-                inserted.append((site.key, site.name, site.slot, *values, site.lease, due_at))
+                inserted.append((site.id, site.key, site.name, site.slot, *values, site.lease, due_at))
             elif site.loaded_lease == site.lease and site.due_at == due_at:
-                updated_same.append((*values, site.key))
+                updated_same.append((*values, site.id))
             else:
-                updated.append((*values, site.lease, due_at, site.key))
+                updated.append((*values, site.lease, due_at, site.id))
         self._totals["sites"] += len(inserted)
+        if inserted:
+            self._totals["sites_numbered"] = self._numbered
         self._totals["sites_waiting"] += waiting
         self._totals["sites_busy"] += busy
         for statement, rows in ((_INSERT, inserted), (_UPDATE, updated), (_UPDATE_SAME, updated_same)):
