@@ -10,6 +10,9 @@ import pytest
 from gossamer.testing.server_binaries import ServerBinary, find_postgres_servers, find_redis_servers
 from gossamer.testing.servers import PostgresServer, RedisServer
 
+# Before any test imports it: its plain asserts then say what was compared.
+pytest.register_assert_rewrite("gossamer.testing.stores.suite")
+
 #: Public conformance data lives beside the checkout, not in it; its files keep their own licences.
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

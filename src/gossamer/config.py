@@ -77,7 +77,8 @@ class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which candidates are admitted. A change at a resume also reaches what is queued already."""
+    """Which candidates are admitted. A change at a resume also reaches what is queued already, but for the last three:
+    they count what is admitted."""
 
     scope: Annotated[
         Scope,
@@ -109,6 +110,24 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
         " mp4 mpeg mpg msi ods odt ogg otf pdf png ppt pptx rar rpm svg swf tar tgz tif tiff ttf wav webm webp wma wmv"
         " woff woff2 xls xlsx xz zip"
     )
+    max_path_segments: Annotated[
+        int, Meta(ge=1, le=65536, description="Most segments of a path; seeds may have more.")
+    ] = 20
+    max_path_repeats: Annotated[
+        int,
+        Meta(ge=1, le=65536, description="Most times that one segment may stand in a path; in seeds it may oftener."),
+    ] = 3
+    max_path_variants: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Most URLs that differ only in what follows a path's first `?` or `;`; seeds are always"
+            " admitted.",
+        ),
+    ] = 10_000
+    max_site_urls: Annotated[
+        int, Meta(ge=1, description="Most URLs of one site, over all runs; seeds are always admitted.")
+    ] = 1_000_000
     max_site_queue: Annotated[
         int, Meta(ge=1, description="Most URLs that wait in one site's queue; more are counted and left out.")
     ] = 1_000_000

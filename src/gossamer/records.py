@@ -48,10 +48,14 @@ class Reason(StrEnum):
     NOT_INCLUDED = "not-included"
     EXCLUDED = "excluded"
     BLOCKED_SITE = "blocked-site"
+    PATH_DEPTH = "path-depth"
+    PATH_REPEATS = "path-repeats"
     # The store's own answers to a candidate.
     NEW = "new"
     SEEN = "seen"
     QUEUE_FULL = "queue-full"
+    SITE_FULL = "site-full"
+    PATH_VARIANTS = "path-variants"
     SITE_DROPPED = "site-dropped"
 
 
@@ -75,6 +79,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_seed: bool = False
     """A seed, or where one was redirected to: its site counts as seeded."""
     at_head: bool = False
+    path_fingerprint: int = 0
+    """What it shares with the other variants of its path (`frontier/traps.py`); 0 if it is the path itself."""
 
 
 class SiteClock(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -11,9 +11,7 @@ from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.testing.stores.model import ModelStore
 
 # Before the import below: a check that fails then shows the values that it compared.
-pytest.register_assert_rewrite("gossamer.testing.stores.suite")
-
-from gossamer.testing.stores.suite import SLOTS, Check, checks, run  # noqa: E402
+from gossamer.testing.stores.suite import SLOTS, Check, checks, run
 
 
 def model(_: Path) -> Callable[[], Store]:

@@ -112,11 +112,19 @@ class Ledger:
         self.closed_until_before_lease: dict[str, float] = {}
         self.crawl_delays: dict[str, float] = {}
         self.dropped: set[str] = set()
+        self.shares: Counter[str | tuple[str, int]] = Counter()
 
-    def admit(self, candidate: Candidate, answer: Reason) -> None:
+    def admit(self, candidate: Candidate, answer: Reason, limits: AdmitLimits) -> None:
         assert (answer is Reason.SEEN) == (candidate.url in self.states)
+        site, path = candidate.site, (candidate.site, candidate.path_fingerprint)
+        is_full = self.shares[site] >= limits.site_urls
+        has_all_variants = bool(candidate.path_fingerprint) and self.shares[path] >= limits.path_variants
+        assert answer is not Reason.NEW or candidate.is_seed or not (is_full or has_all_variants)
+        assert answer is not Reason.SITE_FULL or is_full
+        assert answer is not Reason.PATH_VARIANTS or has_all_variants
         if answer is Reason.NEW:
             self.states[candidate.url] = "queued"
+            self.shares.update([site, path])
         assert (answer is Reason.SITE_DROPPED) == (candidate.site in self.dropped and answer is not Reason.SEEN)
 
     def move(self, lease: Lease, before: str, after: str) -> None:
@@ -193,7 +201,11 @@ def candidate(number: int) -> Candidate:
     depth, at_head = divmod(number, 2)
     # Of many lengths, so that few of them fill whatever a store keeps a queue in.
     url = f"https://{SITES[site]}/{path}{'/' * (path * 97 % 700)}"
-    return Candidate(url, SITES[site], stable_hash(url), depth, depth % 3, bool(is_seed), bool(at_head))
+    # A third of them are no variants, and each site has two paths with five variants each.
+    path_of_variants = path % 3 and (1 << 64) - path % 3
+    return Candidate(
+        url, SITES[site], stable_hash(url), depth, depth % 3, bool(is_seed), bool(at_head), path_of_variants
+    )
 
 
 CANDIDATES = st.lists(st.integers(0, 15 * len(SITES) * 2 * 2 * 5 - 1).map(candidate), min_size=3, max_size=10)
@@ -212,7 +224,14 @@ ADMIT = step(
     "admit",
     candidates=CANDIDATES,
     limits=st.sampled_from(
-        [AdmitLimits(), AdmitLimits(), AdmitLimits(site_queue=2), AdmitLimits(only_seeded_sites=True)]
+        [
+            *[AdmitLimits()] * 2,
+            AdmitLimits(site_queue=2),
+            AdmitLimits(only_seeded_sites=True),
+            AdmitLimits(site_urls=3),
+            AdmitLimits(path_variants=2),
+            AdmitLimits(path_variants=1, site_urls=4, site_queue=3),
+        ]
     ),
     is_lost=st.booleans(),
 )
@@ -324,7 +343,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for _ in range(1 + is_lost):
             answers = self._both(lambda store: store.admit(candidates, limits))
             for offered, answer in zip(candidates, answers, strict=True):
-                self._ledger.admit(offered, answer)
+                self._ledger.admit(offered, answer, limits)
 
     def own(self, owner: str, slots: set[int], lasts: float, delay: float) -> None:
         until = self._now + lasts

@@ -1,5 +1,6 @@
 """The rules of admission: which URLs are crawled, and the reason for each that is not."""
 
+import msgspec
 import pytest
 
 from gossamer.config import ScopeSettings
@@ -170,6 +171,21 @@ def test_a_blocked_site_is_named_as_such_whatever_else_is_wrong_with_the_url() -
     assert verdict(rules, "https://example.org/a.pdf", depth=9, hops=9) is Reason.BLOCKED_SITE
 
 
+def test_a_path_that_looks_like_a_trap_is_refused_except_for_seeds() -> None:
+    deep = "https://example.org/" + "/".join(map(str, range(21)))
+    repeating = "https://example.org/a/b/a/b/a/b/a/"
+    for url, reason in ((deep, Reason.PATH_DEPTH), (repeating, Reason.PATH_REPEATS)):
+        assert verdict(rules_with(), url) is reason
+        assert verdict(rules_with(), f"{url}?q=1") is reason
+        assert verdict(rules_with(), url, is_seed=True) is None
+        roomy = rules_with(scope=ScopeSettings(max_path_segments=50, max_path_repeats=4))
+        assert verdict(roomy, url) is None
+
+
+def test_slashes_of_a_query_are_no_path() -> None:
+    assert verdict(rules_with(), f"https://example.org/?next={'/a' * 30}") is None
+
+
 def test_a_lease_is_judged_by_the_rules_of_now() -> None:
     lease = Lease(
         number=1,
@@ -188,9 +204,20 @@ def test_a_lease_is_judged_by_the_rules_of_now() -> None:
     assert rules_with("example.org").judge_lease(lease) is Reason.BLOCKED_SITE
     assert rules_with(scope=ScopeSettings(max_depth=1)).judge_lease(lease) is Reason.DEPTH
     assert rules_with(scope=ScopeSettings(max_hops=0)).judge_lease(lease) is Reason.HOPS
+    link = msgspec.structs.replace(lease, url="https://www.example.org/a/a", is_seed=False)
+    assert rules_with().judge_lease(link) is None
+    assert rules_with(scope=ScopeSettings(max_path_repeats=1)).judge_lease(link) is Reason.PATH_REPEATS
 
 
 def test_what_only_the_store_can_judge_is_handed_to_it() -> None:
-    assert rules_with().limits == AdmitLimits(only_seeded_sites=False, site_queue=ScopeSettings().max_site_queue)
-    seeded = rules_with(scope=ScopeSettings(scope="seeds", max_site_queue=7))
-    assert seeded.limits == AdmitLimits(only_seeded_sites=True, site_queue=7)
+    scope = ScopeSettings()
+    assert rules_with().limits == AdmitLimits(
+        only_seeded_sites=False,
+        site_queue=scope.max_site_queue,
+        site_urls=scope.max_site_urls,
+        path_variants=scope.max_path_variants,
+    )
+    given = ScopeSettings(scope="seeds", max_site_queue=7, max_site_urls=8, max_path_variants=9)
+    assert rules_with(scope=given).limits == AdmitLimits(
+        only_seeded_sites=True, site_queue=7, site_urls=8, path_variants=9
+    )

@@ -2,6 +2,7 @@
 
 from gossamer.config import ScopeSettings, UrlSettings
 from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.frontier.traps import path_fingerprint
 from gossamer.parse.candidates import Candidates, Recent
 from gossamer.parse.html import Link, LinkKind
 from gossamer.records import Candidate, Lease, Reason
@@ -38,6 +39,12 @@ def offered(source: Candidates, *links: Link, base: Url = PAGE, nofollow: bool =
 def test_a_link_is_a_candidate_one_level_deeper_without_hops() -> None:
     target = url("http://www.a.test/dir/next")
     assert offered(candidates(), link("next")) == [Candidate(target.text, "a.test", target.fingerprint, depth=4)]
+
+
+def test_a_link_says_of_which_path_it_is_a_variant() -> None:
+    found = offered(candidates(), link("list?page=1"), link("list?page=2"), link("list"))
+    paths = [candidate.path_fingerprint for candidate in found]
+    assert paths == [path_fingerprint("http://www.a.test/dir/list?")] * 2 + [0]
 
 
 def test_links_are_resolved_against_the_base() -> None:
@@ -119,7 +126,16 @@ def test_a_redirect_keeps_depth_and_seed_goes_one_hop_on_and_stands_at_the_head(
     target = url("http://b.test/there?x=1")
     for is_seed in (False, True):
         assert candidates().of_redirect(lease(is_seed=is_seed), b"//b.test/there?x=1#y") == [
-            Candidate(target.text, "b.test", target.fingerprint, depth=3, hops=3, is_seed=is_seed, at_head=True)
+            Candidate(
+                target.text,
+                "b.test",
+                target.fingerprint,
+                depth=3,
+                hops=3,
+                is_seed=is_seed,
+                at_head=True,
+                path_fingerprint=path_fingerprint(target.text),
+            )
         ]
 
 

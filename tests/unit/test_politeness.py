@@ -199,7 +199,8 @@ def test_a_request_that_we_broke_off_still_opens_no_gap() -> None:
 
 def test_the_table_has_every_reason_with_which_a_lease_can_end() -> None:
     of_candidates = {Reason.NOT_A_URL, Reason.SCHEME, Reason.TOO_LONG, Reason.SCOPE}
-    of_the_store = {Reason.NEW, Reason.SEEN, Reason.QUEUE_FULL, Reason.SITE_DROPPED, Reason.SITE_FAILING}
+    of_the_store = {Reason.NEW, Reason.SEEN, Reason.SITE_DROPPED, Reason.SITE_FAILING}
+    of_the_store |= {Reason.QUEUE_FULL, Reason.SITE_FULL, Reason.PATH_VARIANTS}
     of_the_parser = {Reason.PARSE_CRASH}
     assert set(COURSES) == set(Reason) - of_candidates - of_the_store - of_the_parser
 

@@ -1,6 +1,7 @@
 """The frontier: which URLs wait, of which sites, and when each site may be asked again.
 
     admission.py    which URLs are crawled at all; a reason for each that is not
+    traps.py        of these, the rules against sites that make URLs without end
     store.py        the Protocol: what every store guarantees, verb by verb
     stores/         the stores themselves
     slots.py        a site's slot, which is what a fetcher owns
@@ -40,6 +41,8 @@ What always holds:
   owner. Only a lease that sent no request gives back what it had taken.
 - A URL goes round finitely often. Attempts bound the way by the tail, the failures of its site in a row bound the way
   back from a busy one, the count of dead holders bounds the rest.
+- A site gets finitely many URLs, whatever it links to: the store counts those of the site, and those of each path that
+  comes with ever new parameters.
 - The rules are asked twice, of a candidate and of a lease. What was queued under yesterday's rules is crawled under
   today's.
 - `admitted` and `finished` only grow, and a URL is finished after its links are admitted: when the two are equal, the

@@ -17,8 +17,9 @@ import msgspec
 from gossamer.config import ScopeSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.store import AdmitLimits
+from gossamer.frontier.traps import PathLimits
 from gossamer.records import Lease, Reason
-from gossamer.url import Refusal, canonicalise
+from gossamer.url import Refusal, canonicalise, redacted
 
 #: Origins whose standing with the exclude file is remembered. As many as `url.py` remembers, for the same reason: the
 #: same few thousand stand in most links.
@@ -59,7 +60,7 @@ def parse_exclusions(text: str, source: str) -> Exclusions:
         is_bare = not isinstance(url, Refusal) and url.text == f"https://{url.host}/" and "@" not in entry
         if isinstance(url, Refusal) or "*" in url.host or not (is_prefix or is_bare):
             raise UsageError(
-                f"{source}, line {number}: {entry!r:.200} is no exclusion; write a domain such as example.org"
+                f"{source}, line {number}: {redacted(entry)!r:.200} is no exclusion; write a domain such as example.org"
                 " (which covers the hosts below it) or the beginning of a URL such as https://example.org/private/"
             )
         if is_prefix:
@@ -73,11 +74,17 @@ class AdmissionRules:
     """The rules of one crawl, compiled once. The same URL gets the same answer in every process.
 
     Called for every link of every page, so it takes plain values and makes nothing. Whether a URL is new, its site was
-    seeded or its queue is full only the store can say: `limits` tells it how to judge that.
+    seeded or has had its share only the store can say: `limits` tells it how to judge that.
     """
 
     def __init__(self, scope: ScopeSettings, exclusions: Exclusions) -> None:
-        self.limits = AdmitLimits(only_seeded_sites=scope.scope == "seeds", site_queue=scope.max_site_queue)
+        self.limits = AdmitLimits(
+            only_seeded_sites=scope.scope == "seeds",
+            site_queue=scope.max_site_queue,
+            site_urls=scope.max_site_urls,
+            path_variants=scope.max_path_variants,
+        )
+        self._path_limits = PathLimits(scope.max_path_segments, scope.max_path_repeats)
         self._max_depth = scope.max_depth if scope.max_depth >= 0 else _NO_LIMIT
         self._max_hops = scope.max_hops
         self._skipped = frozenset(word.lower().lstrip(".") for word in scope.skip_extensions.split())
@@ -87,7 +94,10 @@ class AdmissionRules:
         self._standing = lru_cache(_REMEMBERED_ORIGINS)(self._standing_of) if exclusions else None
 
     def judge(self, url: str, site: str, depth: int, hops: int, is_seed: bool) -> Reason | None:
-        """Why this canonical URL is not crawled, or None. Seeds need not be included, and may have any extension."""
+        """Why this canonical URL is not crawled, or None.
+
+        Seeds need not be included, may have any extension, and are no traps: a person has chosen them.
+        """
         if self._standing is not None:
             # No host begins with a slash, so the first one from here on ends the origin, after "http://" too.
             reason, prefixes = self._standing(url[: url.index("/", 8)], site)
@@ -104,6 +114,9 @@ class AdmissionRules:
             dot = path.rfind(".")
             if dot > path.rfind("/") and path[dot + 1 :].lower() in self._skipped:
                 return Reason.EXTENSION
+            trap = self._path_limits.judge(path)
+            if trap is not None:
+                return trap
             if self._include is not None and not self._include.search(url):
                 return Reason.NOT_INCLUDED
         if self._exclude is not None and self._exclude.search(url):

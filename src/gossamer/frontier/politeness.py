@@ -65,6 +65,8 @@ COURSES = {
     Reason.HOPS: Course.REFUSED,
     Reason.NOT_INCLUDED: Course.REFUSED,
     Reason.EXCLUDED: Course.REFUSED,
+    Reason.PATH_DEPTH: Course.REFUSED,
+    Reason.PATH_REPEATS: Course.REFUSED,
     Reason.CRAWL_DELAY: Course.CLOSED,
     Reason.BLOCKED_SITE: Course.CLOSED,
 }

@@ -28,6 +28,10 @@ class AdmitLimits(msgspec.Struct, frozen=True, gc=False):
     only_seeded_sites: bool = False
     site_queue: int = 1 << 62
     """Most URLs that may wait in one site's queue."""
+    site_urls: int = 1 << 62
+    """Most URLs of one site that are ever admitted. Seeds count, and are admitted beyond it."""
+    path_variants: int = 1 << 62
+    """Most URLs with one `path_fingerprint` that are ever admitted, of one site. Seeds likewise."""
 
 
 class Leases(msgspec.Struct, frozen=True):
@@ -70,6 +74,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 class Store(Protocol):
     """The frontier of one crawl, shared by all of its processes. Each process opens its own."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether calls of this process wait for room on the store's disk; they go on when there is some."""
+        return False
+
     async def open(self) -> None:
         """Connect, and create what is missing. Raises StoreUnavailable, or UsageError where it holds another crawl."""
 
@@ -87,10 +96,11 @@ class Store(Protocol):
         """The store's time in seconds. It does not jump with the wall clock of one process."""
 
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        """Queue what was never seen. The answer to each, in order: NEW, SEEN, QUEUE_FULL, SCOPE or SITE_DROPPED.
+        """Queue what was never seen. The answer to each, in order: NEW or SEEN, or the first of these that holds:
+        SITE_DROPPED, SCOPE, SITE_FULL, PATH_VARIANTS, QUEUE_FULL.
 
-        Only NEW marks it as seen, together with queueing it. A seed makes its site a seeded one in any case. Wakes no
-        site: its `not_before` stays as it is.
+        Only NEW marks it as seen, together with queueing it, and only NEW is counted for `site_urls` and
+        `path_variants`. A seed makes its site a seeded one in any case. Wakes no site: its `not_before` stays as it is.
         """
 
     async def own(

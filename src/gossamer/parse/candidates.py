@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from gossamer.config import UrlSettings
 from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.traps import path_fingerprint
 from gossamer.parse.html import Link
 from gossamer.records import Candidate, Lease, Reason
 from gossamer.url import Refusal, RefusalReason, Url, canonicalise
@@ -87,7 +88,9 @@ class Candidates:
                 continue
             reason = judge(url.text, url.site, depth, 0, False)
             if reason is None:
-                offer[fingerprint] = Candidate(url.text, url.site, fingerprint, depth)
+                offer[fingerprint] = Candidate(
+                    url.text, url.site, fingerprint, depth, path_fingerprint=path_fingerprint(url.text)
+                )
             else:
                 self.refused[reason] += 1
 
@@ -105,7 +108,8 @@ class Candidates:
         if reason is not None:
             self.refused[reason] += 1
             return []
-        return [Candidate(url.text, url.site, url.fingerprint, depth, hops, is_seed, at_head=True)]
+        path = path_fingerprint(url.text)
+        return [Candidate(url.text, url.site, url.fingerprint, depth, hops, is_seed, True, path)]
 
     def answered(self, candidates: Sequence[Candidate], answers: Sequence[Reason]) -> None:
         """What the store said to an offer, in its order."""

@@ -11,6 +11,7 @@ import msgspec
 from gossamer.config import UrlSettings
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
+from gossamer.frontier.traps import path_fingerprint
 from gossamer.records import Candidate, Reason
 from gossamer.seed.copy import read_seed
 from gossamer.url import Url
@@ -68,7 +69,14 @@ class SeedLoader:
     def _batches(self) -> Generator[tuple[list[bytes], int]]:
         """Lines, and where the last of them ends."""
         with self._seeds.open("rb") as file:
-            offset = file.seek(self._read_offset())
+            offset = self._read_offset()
+            if 0 < offset <= self._seeds.stat().st_size:
+                file.seek(offset - 1)
+                if file.read(1) != b"\n":
+                    offset = 0  # no line ends there: the file is damaged
+            else:
+                offset = 0
+            file.seek(offset)
             while batch := list(islice(file, BATCH_SEEDS)):
                 offset += sum(map(len, batch))
                 yield batch, offset
@@ -82,7 +90,8 @@ class SeedLoader:
                 continue
             reason = self._rules.judge(url.text, url.site, depth=0, hops=0, is_seed=True)
             if reason is None:
-                yield Candidate(url.text, url.site, url.fingerprint, is_seed=True)
+                path = path_fingerprint(url.text)
+                yield Candidate(url.text, url.site, url.fingerprint, is_seed=True, path_fingerprint=path)
             else:
                 refused[reason] += 1
 

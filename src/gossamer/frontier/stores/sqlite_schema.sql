@@ -30,6 +30,7 @@ CREATE TABLE sites (
     head_offset INTEGER NOT NULL,
     tail INTEGER NOT NULL,
     tail_bytes INTEGER NOT NULL,
+    admitted INTEGER NOT NULL,
     lease INTEGER NOT NULL,
     due_at REAL
 );
@@ -40,6 +41,11 @@ CREATE INDEX busy ON sites (slot) WHERE lease > 0;
 -- Every URL that was ever admitted. The site comes first: the links of a page lead to few sites, so they meet in few
 -- pages of the tree.
 CREATE TABLE seen (site INTEGER, fingerprint INTEGER, PRIMARY KEY (site, fingerprint)) WITHOUT ROWID;
+
+-- How many URLs of a site were admitted that differ only in their parameters, by the fingerprint of their path.
+CREATE TABLE variants (
+    site INTEGER, path INTEGER, number INTEGER NOT NULL, PRIMARY KEY (site, path)
+) WITHOUT ROWID;
 
 -- A site's queue: its blocks by their id, each many URLs one behind the other; see sqlite_sites.py. New blocks stand at
 -- the end of the table, whatever their site: a page of the file takes those of many sites, and is written once.

@@ -35,7 +35,8 @@ _SIGN = 1 << 63
 
 _COLUMNS = (
     "s.id, s.hash, s.name, s.slot, s.is_seeded, s.dropped, s.not_before, s.not_before_lease, s.last_request_at,"
-    " s.crawl_delay_seconds, s.failures, s.queued, s.head, s.head_offset, s.tail, s.tail_bytes, s.lease, s.due_at"
+    " s.crawl_delay_seconds, s.failures, s.queued, s.head, s.head_offset, s.tail, s.tail_bytes, s.admitted,"
+    " s.lease, s.due_at"
 )
 _LOAD = f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN sites AS s ON s.hash = wanted.value"  # noqa: S608 (constants)
 #: CROSS JOIN keeps the order of the loops: slot by slot as given, in each by the index, earliest first.
@@ -54,12 +55,13 @@ _LAST_ID = "SELECT max(ifnull(max(id), 0), 0) FROM blocks"
 _EXTEND_BLOCK = "UPDATE blocks SET urls = CAST(urls || ? AS BLOB) WHERE id = ?"
 _DELETE_BLOCK = "DELETE FROM blocks WHERE id = ?"
 _HEADS = "SELECT value, (SELECT min(id) FROM blocks WHERE site = value) FROM json_each(?)"
-_INSERT = "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #: The columns of no index; what is indexed is written only when it changes, else each new link would move its site's
 #: entry out of the index and back.
 _UPDATE_SAME = (
     "UPDATE sites SET is_seeded = ?, dropped = ?, not_before = ?, not_before_lease = ?, last_request_at = ?,"
-    " crawl_delay_seconds = ?, failures = ?, queued = ?, head = ?, head_offset = ?, tail = ?, tail_bytes = ?"
+    " crawl_delay_seconds = ?, failures = ?, queued = ?, head = ?, head_offset = ?, tail = ?, tail_bytes = ?,"
+    " admitted = ?"
     " WHERE id = ?"
 )
 _UPDATE = _UPDATE_SAME.replace(" WHERE", ", lease = ?, due_at = ? WHERE")
@@ -120,6 +122,8 @@ class Site(msgspec.Struct, gc=False):
     head_offset: int = 0
     tail: int = 0
     tail_bytes: int = 0
+    admitted: int = 0
+    """URLs, ever."""
     lease: int = 0
     due_at: float | None = None
     """As it was loaded: what the index has."""
@@ -340,6 +344,7 @@ class Sites:
                 site.head_offset,
                 site.tail,
                 site.tail_bytes,
+                site.admitted,
             )
             if site.loaded_lease < 0:
                 inserted.append((site.id, site.key, site.name, site.slot, *values, site.lease, due_at))

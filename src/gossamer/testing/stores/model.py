@@ -35,6 +35,9 @@ class _Site(msgspec.Struct):
     clock: SiteClock = SiteClock()
     is_seeded: bool = False
     dropped: Reason | None = None
+    admitted: int = 0
+    variants: Counter[int] = msgspec.field(default_factory=Counter)
+    """How many were admitted, by the fingerprint of their path."""
 
 
 class _Slot(msgspec.Struct):
@@ -113,9 +116,16 @@ class ModelStore(Store):
             return Reason.SITE_DROPPED
         if limits.only_seeded_sites and not site.is_seeded:
             return Reason.SCOPE
+        path = candidate.path_fingerprint
+        if site.admitted >= limits.site_urls and not candidate.is_seed:
+            return Reason.SITE_FULL
+        if path and site.variants[path] >= limits.path_variants and not candidate.is_seed:
+            return Reason.PATH_VARIANTS
         if len(site.queue) >= limits.site_queue:
             return Reason.QUEUE_FULL
         self._seen.add(candidate.fingerprint)
+        site.admitted += 1
+        site.variants[path] += 1
         self._sites[candidate.site] = site
         entry = Lease(
             number=0,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 
 from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.traps import path_fingerprint
 from gossamer.records import (
     Candidate,
     Destination,
@@ -35,7 +36,7 @@ def link(
     site: str, path: str = "", *, depth: int = 0, hops: int = 0, is_seed: bool = False, at_head: bool = False
 ) -> Candidate:
     url = f"https://{site}/{path}"
-    return Candidate(url, site, stable_hash(url), depth, hops, is_seed, at_head)
+    return Candidate(url, site, stable_hash(url), depth, hops, is_seed, at_head, path_fingerprint(url))
 
 
 def sites_of(slot: int) -> Iterator[str]:
