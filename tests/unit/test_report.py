@@ -129,6 +129,7 @@ def test_the_summary_tells_failures_from_what_was_kept() -> None:
         duration_seconds=1.23456,
         cpu_seconds={"leader": 0.12345},
         restarts=0,
+        waits={},
     )
     assert summary.outcomes == {"done": 10, "retry": 3, "dropped": 5}
     assert summary.failures == {"dns": 4, "robots": 1}

@@ -1,5 +1,6 @@
 """The `gossamer` command: finds the command's file, runs it, turns what goes wrong into one line and an exit code."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -57,5 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has left; the interpreter must not complain of it again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        print(f"gossamer: {printable(str(error))}; make room and try again: nothing is lost", file=sys.stderr)
         return 1
     return code

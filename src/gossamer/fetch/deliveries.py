@@ -56,7 +56,8 @@ class Deliveries:
         if releases:
             await self._store.release(releases)
         now = time.monotonic()
-        if everything or (now >= self._disk_not_before and self._writer.is_due(now)):
+        is_due = self._closed is not None or self._writer.is_due(now)
+        if everything or (now >= self._disk_not_before and is_due):
             try:
                 await self._publish()
                 self._closed = self._writer.close_segment()
@@ -65,7 +66,10 @@ class Deliveries:
                 if everything:
                     raise GossamerError(f"the spool cannot be written: {error}; resume when there is room") from error
                 self._shortage.met(f"the spool cannot be written: {error}")
+                self._shortage.is_spool_stuck = True
                 self._disk_not_before = now + _DISK_SECONDS
+            else:
+                self._shortage.is_spool_stuck = False
 
     async def _publish(self) -> None:
         """What is closed goes to the parsers. After an OSError it is still there, and the store may be told again."""

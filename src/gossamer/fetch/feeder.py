@@ -108,4 +108,8 @@ class Feeder:
     def _look_at_spool(self, now: float) -> None:
         if now - self._looked_at >= _BACKLOG_SECONDS:
             self._looked_at = now
-            self._pressure.update(self._spool.backlog())
+            try:
+                self._pressure.update(self._spool.backlog())
+            except OSError as error:
+                # A directory needs a descriptor, too. How much waits is not known, so nothing is added to it.
+                self._shortage.met(f"the spool cannot be read: {error}")

@@ -51,6 +51,8 @@ class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
     backpressure_hard: int
     shortage_failures: int
     shortage_pauses: int
+    is_short: int
+    """1 while leasing pauses for a shortage, or while it is not known to be over."""
     errors: int
     """Of ours, each at one URL."""
 
@@ -140,6 +142,7 @@ class Fetcher:
             backpressure_hard=self._pressure.hard_events,
             shortage_failures=self._shortage.failures,
             shortage_pauses=self._shortage.pauses,
+            is_short=int(self._shortage.is_met),
             errors=self._worker.errors,
         )
 

@@ -1,5 +1,7 @@
 """One answer, read from its bytes: head and body within their limits. No socket, no clock."""
 
+import io
+
 import httptools
 
 from gossamer.fetch.media_types import SNIFFED_BYTES, is_wanted, is_wanted_by_start
@@ -33,7 +35,7 @@ class Response:
         "_is_until_close",
         "_max_body_bytes",
         "_parser",
-        "_pieces",
+        "_received",
         "_wanted",
         "body_bytes",
         "failure",
@@ -56,7 +58,7 @@ class Response:
         self.failure: tuple[Reason, str] | None = None
         self._max_body_bytes = max_body_bytes
         self._wanted = wanted
-        self._pieces: list[bytes] = []
+        self._received = io.BytesIO()
         self._is_sniffing = False
         self._is_until_close = False
         self._interim = 0
@@ -72,7 +74,8 @@ class Response:
 
     @property
     def body(self) -> bytes:
-        return b"".join(self._pieces)
+        # Hands its buffer over, where pieces that are joined would all be there twice.
+        return self._received.getvalue()
 
     def feed(self, data: bytes) -> None:
         try:
@@ -150,8 +153,7 @@ class Response:
         if self.is_over:
             return
         room = self._max_body_bytes - self.body_bytes
-        self._pieces.append(piece[:room])
-        self.body_bytes += len(self._pieces[-1])
+        self.body_bytes += self._received.write(piece[:room])
         if len(piece) > room:
             self.truncated = "length"
             self.is_over = True
@@ -183,7 +185,7 @@ class Response:
             self._decline()
 
     def _decline(self) -> None:
-        self._pieces.clear()
+        self._received = io.BytesIO()
         self.body_bytes = 0
         self.truncated = ""
         self.is_declined = True

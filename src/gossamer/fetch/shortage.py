@@ -20,12 +20,19 @@ class Shortage:
     def __init__(self) -> None:
         self.failures = 0
         self.pauses = 0
+        self.is_spool_stuck = False
+        """Outcomes wait in memory for room on the disk: until it is there, nothing is added to them."""
         self._pause_seconds = 0.0
         self._until = 0.0
 
     @property
     def is_on(self) -> bool:
-        return time.monotonic() < self._until
+        return self.is_spool_stuck or time.monotonic() < self._until
+
+    @property
+    def is_met(self) -> bool:
+        """From the first failure to the end of the episode."""
+        return self._pause_seconds > 0
 
     def met(self, detail: str) -> None:
         """A request failed by it. Those that were under way together make one pause."""

@@ -42,7 +42,8 @@ def read_note(path: Path) -> tuple[str, int] | None:
     """Segment id and index of the page that the parser of this file is on, or died on; None if it is on none."""
     try:
         written = path.read_bytes()
-    except FileNotFoundError:
+    except OSError:
+        # There is none, or descriptors are short: then nothing is known of this moment.
         return None
     if len(written) != _NOTE.size:
         # Its parser died while it made the file.

@@ -4,21 +4,28 @@
                        ▲                        │
                        └── the next batch ◄─────┘ while the store is at it
 
-A batch is half of what may be read ahead, within one segment. Its records go to the sinks only when the store has
-answered: so a segment is done when its last batch is, whole, and the sinks stand at its boundary at that moment.
+A batch is half of what may be read ahead, within one segment, and less where its pages are large. Its records go to the
+sinks only when the store has answered: so a segment is done when its last batch is, whole, and the sinks stand at its
+boundary at that moment.
 
 Parsing holds up the event loop, which serves nothing but this and the leader's commands; those are heard between pages.
+A disk that is full is waited for, wherever it is met; nothing that was read is lost by that.
 """
 
 import asyncio
+import contextlib
+import errno
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from gossamer.config import Settings
+from gossamer.errors import GossamerError
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
 from gossamer.parse.candidates import Candidates
@@ -39,8 +46,21 @@ COMMIT_OUTCOMES = 1_000
 COMMIT_BYTES = 256 << 20
 #: A slow crawl shows what it has within this time.
 COMMIT_SECONDS = 120.0
+#: A batch that has come to so many characters is not filled further: forty pages of a megabyte each, with links that
+#: are as long as links may be, would not fit into a parser. Usual ones come to a quarter.
+BATCH_WEIGHT = 8 << 20
+#: Of a link beside its URL, which is at most its page's base and what is written in the page.
+LINK_WEIGHT = 300
 #: How soon a segment that appears is noticed by an idle parser; looking costs it one listing of a directory.
 IDLE_SECONDS = 0.05
+#: Between attempts at a disk that is full: somebody has to make room, and may be at it already, or asleep.
+FIRST_DISK_SECONDS = 1.0
+LONGEST_DISK_SECONDS = 30.0
+
+#: What passes when somebody makes room, or ends something. Any other error of the disk ends the parser.
+_SHORTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("gossamer.parse")
 
@@ -62,6 +82,10 @@ class ParserStatistics(msgspec.Struct, kw_only=True):
     commits: int = 0
     damaged_segments: int = 0
     parse_crashes: int = 0
+    disk_waits: int = 0
+    """How often the disk was full, or descriptors were short; one for each time that lasted."""
+    is_short: int = 0
+    """1 while it waits for that."""
 
 
 class _Batch(msgspec.Struct, kw_only=True):
@@ -72,6 +96,8 @@ class _Batch(msgspec.Struct, kw_only=True):
     records: list[PageRecord] = []
     redirects: list[Candidate] = []
     links: dict[int, Candidate] = {}
+    weight: int = 0
+    """Roughly, in characters; some of them take four bytes."""
     segment: Path | None = None
     """Set on the last batch of a segment."""
 
@@ -124,15 +150,16 @@ class Parser:
         self._uncommitted_outcomes = 0
         self._uncommitted_bytes = 0
         self._uncommitted_since: float | None = None
+        self._disk_seconds = FIRST_DISK_SECONDS
         self._is_commit_wanted = False
         self._is_draining = False
-        self._is_leaving = False
+        self._leaving = asyncio.Event()
 
     async def run(self) -> None:
         """Until drained. Raises StoreUnavailable when the store is gone; recovery then takes up what was claimed."""
         try:
-            while not self._is_leaving:
-                segment = self._spool.claim(self._name)
+            while not self._leaving.is_set():
+                segment = await self._with_room(partial(self._spool.claim, self._name))
                 if segment is not None:
                     await self._parse(segment)
                     if self._is_commit_due():
@@ -158,7 +185,8 @@ class Parser:
     def drain(self, *, empty_spool: bool) -> None:
         """End `run` with a commit: after the page in work, or when nothing is ready any more."""
         self._is_draining = True
-        self._is_leaving = self._is_leaving or not empty_spool
+        if not empty_spool:
+            self._leaving.set()
 
     def statistics(self) -> ParserStatistics:
         return msgspec.structs.replace(
@@ -170,7 +198,7 @@ class Parser:
     async def _parse(self, path: Path) -> None:
         segment = segment_id(path)
         try:
-            outcomes = read_segment(path)
+            outcomes = await self._with_room(partial(read_segment, path))
         except DamagedSegment as error:
             _LOG.warning("segment %s is damaged, its URLs are fetched again: %s", segment, error)
             self._spool.quarantine(path)
@@ -178,18 +206,22 @@ class Parser:
             self._statistics.damaged_segments += 1
             return
         finished: list[Finished] = []
-        for start in range(0, max(1, len(outcomes)), self._batch_outcomes):
+        batch = _Batch(finished=finished)
+        index = 0
+        while batch.segment is None:
             batch = _Batch(finished=finished)
-            for index, outcome in enumerate(outcomes[start : start + self._batch_outcomes], start):
-                if self._is_leaving:
+            end = min(index + self._batch_outcomes, len(outcomes))
+            while index < end and batch.weight < BATCH_WEIGHT:
+                if self._leaving.is_set():
                     await self._abandon()
                     return
                 # A retry is the record of an attempt; its URL is back in its queue.
-                if outcome.result is not Result.RETRY:
-                    await self._read(batch, segment, index, outcome)
+                if outcomes[index].result is not Result.RETRY:
+                    await self._read(batch, segment, index, outcomes[index])
+                index += 1
             self._note.clear()
             await self._settle()
-            if start + self._batch_outcomes >= len(outcomes):
+            if index == len(outcomes):
                 batch.segment = path
             candidates = batch.candidates()
             self._pending = _Offer(batch, candidates, asyncio.create_task(self._admit(candidates)))
@@ -203,6 +235,8 @@ class Parser:
             else:
                 record = reading.record
                 batch.records.append(record)
+                batch.weight += len(record.text or "") + len(record.main_text or "")
+                batch.weight += len(reading.links) * (LINK_WEIGHT + len(reading.base.text))
                 self._statistics.links_found += record.links
                 self._candidates.add_links(batch.links, lease, reading.base, reading.links, nofollow=record.nofollow)
             # The leader's commands are heard here.
@@ -235,15 +269,15 @@ class Parser:
         answers = await offer.answers
         self._pending = None
         self._candidates.answered(offer.candidates, answers)
-        # No await from here on: when the segment is done, the sinks stand at its boundary.
+        # Nothing else is written meanwhile: when the segment is done, the sinks stand at its boundary.
         batch, statistics = offer.batch, self._statistics
         for record in batch.records:
             for sink in self._sinks:
-                sink.write(record)
+                await self._with_room(partial(sink.write, record))
         statistics.offered += len(answers)
         statistics.admitted += answers.count(Reason.NEW)
         if batch.segment is not None:
-            self._committer.segment_done(batch.segment, batch.finished)
+            await self._with_room(partial(self._committer.segment_done, batch.segment, batch.finished))
             statistics.pages += sum(finished.reason is Reason.PAGE for finished in batch.finished)
             statistics.outcomes += len(batch.finished)
             self._uncommitted_outcomes += len(batch.finished)
@@ -261,9 +295,40 @@ class Parser:
     async def _commit(self) -> None:
         await self._settle()
         if self._uncommitted_since is not None:
-            await self._committer.commit()
+            while True:
+                try:
+                    await self._committer.commit()
+                    break
+                except OSError as error:
+                    await self._wait_for_room(error)
+            self._statistics.is_short = 0
             self._statistics.commits += 1
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
+
+    async def _with_room(self, work: Callable[[], T]) -> T:
+        """`work` must be one that may be called again after an OSError."""
+        while True:
+            try:
+                done = work()
+            except OSError as error:
+                await self._wait_for_room(error)
+            else:
+                self._statistics.is_short = 0
+                return done
+
+    async def _wait_for_room(self, error: OSError) -> None:
+        if error.errno not in _SHORTAGES:
+            raise error
+        if self._leaving.is_set():
+            raise GossamerError(f"what was parsed cannot be written: {error}; resume when there is room") from error
+        if not self._statistics.is_short:
+            _LOG.error("cannot go on: %s; trying again until there is room", error)
+            self._statistics.disk_waits += 1
+            self._statistics.is_short = 1
+            self._disk_seconds = FIRST_DISK_SECONDS
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._leaving.wait(), self._disk_seconds)
+        self._disk_seconds = min(2 * self._disk_seconds, LONGEST_DISK_SECONDS)
 
     async def _abandon(self) -> None:
         """What was written of the segment in work is taken back; `run` gives the segment itself back."""

@@ -1,6 +1,7 @@
 """What a process uses: CPU, memory, descriptors; and how many descriptors it may have."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import shutil
@@ -16,7 +17,14 @@ from gossamer.errors import UsageError
 #: Store, logs, spool, pipes, name server, event loop, and what libraries open for themselves.
 SPARE_DESCRIPTORS = 64
 
+#: Bodies of this size are few, so that asking the system for room for each costs nothing that counts.
+LARGE_BLOCK_BYTES = 1 << 20
+#: Of malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
 _PROC = Path("/proc")
+#: Whether the system tells how much CPU another process has used.
+HAS_CPU_TIMES = (_PROC / "self/stat").exists()
 _KINDS = ((stat.S_ISSOCK, "socket"), (stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"))
 
 
@@ -33,8 +41,16 @@ def own_usage() -> Usage:
     return Usage(
         cpu_seconds=used.ru_utime + used.ru_stime,
         memory_bytes=_resident_bytes(),
-        descriptors=sum(1 for _ in Path("/dev/fd").iterdir()) - 1,
+        descriptors=_descriptors(),
     )
+
+
+def _descriptors() -> int:
+    try:
+        return sum(1 for _ in Path("/dev/fd").iterdir()) - 1
+    except OSError:
+        # Counting needs one itself: all are in use.
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def descriptor_kinds() -> dict[str, int]:
@@ -63,9 +79,12 @@ def started(pid: int) -> str | None:
     With this a process is known again: its number alone may be another's by now.
     """
     try:
-        return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         pass
+    else:
+        # One that is dead and was not yet waited for runs no more, though it still has its number.
+        return None if fields[0] in {b"Z", b"X"} else fields[19].decode()
     program = shutil.which("ps")
     if _PROC.joinpath("self").exists() or program is None:
         return None
@@ -89,6 +108,30 @@ def raise_descriptor_limit(workers: int) -> int:
             f" give {max(1, soft - SPARE_DESCRIPTORS)} or fewer, or raise the limit (ulimit -n)"
         )
     return soft
+
+
+def give_large_blocks_back() -> None:
+    """To the system, as soon as they are freed.
+
+    By default glibc learns from the first large block that is freed to keep those up to 32 MiB among the small ones,
+    where what lies behind them holds them for ever. Elsewhere this does nothing.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        # Setting the one makes the other small; as it would have become by itself.
+        set_option(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
+
+
+def limit_memory(most_bytes: int) -> None:
+    """What this process and those that it starts may allocate; beyond that an allocation fails, and whoever made it.
+
+    Only what is written to counts. Address space would count reserved and shared memory as well, of which there is
+    much and which costs nothing.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    wanted = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
 def _resident_bytes() -> int:

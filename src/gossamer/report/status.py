@@ -13,6 +13,10 @@ from gossamer.records import Reason
 TERMINAL_SECONDS = 5.0
 FILE_SECONDS = 60.0
 
+#: Above the soft, above the hard limit of the spool; for descriptors, ports, memory or the disk, in a fetcher; for the
+#: disk, in a parser. The names are those of the processes' own statistics.
+WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits")
+
 #: Outcomes that are no failure.
 _KEPT = {Reason.PAGE, Reason.REDIRECT}
 
@@ -41,6 +45,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: dict[str, float]
     """Of this run, by kind of process; the leader is a fetcher too."""
     restarts: int
+    waits: dict[str, int]
+    """How often this run had to wait, by the name in `WAITS`; 0 is a name's usual number."""
 
 
 def summarise(
@@ -54,6 +60,7 @@ def summarise(
     duration_seconds: float,
     cpu_seconds: dict[str, float],
     restarts: int,
+    waits: dict[str, int],
 ) -> Summary:
     failures = {reason: count for reason, count in sorted(counts.outcomes.items()) if reason not in _KEPT}
     dropped = sum(failures.values())
@@ -77,6 +84,7 @@ def summarise(
         duration_seconds=round(duration_seconds, 3),
         cpu_seconds={kind: round(seconds, 3) for kind, seconds in sorted(cpu_seconds.items())},
         restarts=restarts,
+        waits=waits,
     )
 
 

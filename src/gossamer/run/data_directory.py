@@ -104,7 +104,13 @@ class DataDirectory:
         replace_file(self.exclusions_file, text.encode())
 
     def exclusions(self) -> Exclusions:
-        text = self.exclusions_file.read_text("utf-8") if self.exclusions_file.exists() else ""
+        try:
+            text = self.exclusions_file.read_text("utf-8") if self.exclusions_file.exists() else ""
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"{str(self.exclusions_file)!r} is no UTF-8 text ({error.reason} at byte {error.start}): something else"
+                " has changed it; give the exclusions anew with --exclude-file"
+            ) from None
         return parse_exclusions(text, str(self.exclusions_file))
 
     # Whose it is.

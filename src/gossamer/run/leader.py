@@ -20,8 +20,8 @@ from gossamer.config import Settings
 from gossamer.frontier.politeness import LONGEST_HOLD_SECONDS
 from gossamer.frontier.store import Counts
 from gossamer.report.logs import LogFile
-from gossamer.report.resources import own_usage, raise_descriptor_limit
-from gossamer.report.status import StatusLine, Summary, summarise
+from gossamer.report.resources import give_large_blocks_back, own_usage, raise_descriptor_limit
+from gossamer.report.status import WAITS, StatusLine, Summary, summarise
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Command, Kind, Numbers, Orders
 from gossamer.run.process import answer_signals
@@ -39,6 +39,10 @@ LOOK_SECONDS = 0.25
 FETCHERS_LEAVE_SECONDS = 30.0
 #: Of an interrupted run: the current page takes a second at worst, a commit as long as the disk.
 PARSERS_LEAVE_SECONDS = 60.0
+#: Of an interrupted run that is short of something: what is in flight ends, and who waits for room waits in vain.
+SHORT_LEAVE_SECONDS = 8.0
+#: What those that were killed have left is put right in this time, or by the next run.
+MEND_SECONDS = 5.0
 #: A paused crawl goes on when there is so much more room than the limit: not at every file that is deleted.
 DISK_MARGIN = 1.1
 #: Loading so many takes some seconds, in which a person wants to see that something happens.
@@ -57,9 +61,12 @@ class Leader:
         self._tasks: dict[asyncio.Task[None], Kind | None] = {}
         self._loaded: Loaded | None = None
         self._is_paused = False
+        self._is_short = False
+        self._is_recorded = True
 
     async def run(self) -> Summary:
         raise_descriptor_limit(self._settings.fetch.fetcher_workers)
+        give_large_blocks_back()
         cpu_before = own_usage().cpu_seconds
         logs = LogFile(self._data.log, "leader", self._settings.run.log_level)
         logs.open()
@@ -105,6 +112,7 @@ class Leader:
             duration_seconds=time.monotonic() - self._began_at,
             cpu_seconds={"leader": own_usage().cpu_seconds - cpu_before, **supervisor.cpu_seconds()},
             restarts=supervisor.restarts,
+            waits={name: self._own_count(name) + supervisor.total(name) for name in WAITS},
         )
 
     # While it runs.
@@ -130,6 +138,9 @@ class Leader:
                 self._supervisor.tell("parser", Command(do="commit"))
             self._supervisor.end_hanging()
             self._look_at_disk()
+            self._look_at_shortages(workshop)
+            if not self._is_recorded:
+                self._record()
             self._status.show(counts, self._in_flight(), self._waits_for(counts))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._interrupted.wait(), LOOK_SECONDS)
@@ -150,12 +161,26 @@ class Leader:
         free = shutil.disk_usage(self._data.root).free
         if not self._is_paused and free < limit:
             self._is_paused = True
-            log.warning("the disk is nearly full (%d bytes free): nothing is leased until there is room", free)
+            self._warn(f"the disk is nearly full ({free} bytes free): nothing is leased until there is room")
             self._tell_fetchers(Command(do="pause"))
         elif self._is_paused and free > limit * DISK_MARGIN:
             self._is_paused = False
-            log.warning("there is room on the disk again (%d bytes free): going on", free)
+            self._warn(f"there is room on the disk again ({free} bytes free): going on")
             self._tell_fetchers(Command(do="go-on"))
+
+    def _look_at_shortages(self, workshop: Workshop) -> None:
+        """Of any process, as it reports it; the log files may be on the very disk that is full."""
+        is_short = bool(workshop.store.is_full or self._own_count("is_short") or self._supervisor.total("is_short"))
+        if is_short and not self._is_short:
+            self._warn("short of disk, descriptors or memory: waiting for it; the log files say who, and for what")
+        elif self._is_short and not is_short:
+            self._warn("the shortage is over: going on")
+        self._is_short = is_short
+
+    def _warn(self, line: str) -> None:
+        """To the log and to the person: what concerns the disk may not reach the one."""
+        log.warning("%s", line)
+        self._status.say(line)
 
     def _tell_fetchers(self, command: Command) -> None:
         self._own.obey(command)
@@ -164,6 +189,8 @@ class Leader:
     def _waits_for(self, counts: Counts) -> str:
         if self._is_paused:
             return f"paused: less than {self._settings.run.min_free_bytes:,} bytes free on the disk"
+        if self._is_short:
+            return "waits: short of disk, descriptors or memory"
         if counts.sites_waiting and not counts.sites_ready and not counts.sites_busy:
             return f"all {counts.sites_waiting:,} sites are cooling"
         return ""
@@ -174,6 +201,10 @@ class Leader:
             *(report.numbers for report in self._supervisor.reports("fetcher")),
         )
         return sum(count for one in numbers if isinstance(count := one.get("in_flight", 0), int))
+
+    def _own_count(self, name: str) -> int:
+        count = self._own.numbers().get(name, 0)
+        return count if isinstance(count, int) else 0
 
     def _refused(self) -> dict[str, int]:
         total: Counter[str] = Counter(self._supervisor.refused)
@@ -221,8 +252,8 @@ class Leader:
             gone.cancel()
             reason = StopReason.INTERRUPTED
         self._tell_to_leave("parser", Command(do="drain"), restart=False)
-        await self._until_gone("fetcher", FETCHERS_LEAVE_SECONDS)
-        await self._until_gone("parser", PARSERS_LEAVE_SECONDS)
+        await self._until_gone("fetcher", SHORT_LEAVE_SECONDS if self._is_short else FETCHERS_LEAVE_SECONDS)
+        await self._until_gone("parser", SHORT_LEAVE_SECONDS if self._is_short else PARSERS_LEAVE_SECONDS)
         return reason
 
     def _tell_to_leave(self, kind: Kind, command: Command, *, restart: bool) -> None:
@@ -237,7 +268,7 @@ class Leader:
         if waiting:
             log.warning("%d of the %ss do not leave and are ended", len(waiting), kind)
             self._supervisor.kill([kind])
-            _, waiting = await asyncio.wait(waiting, timeout=patience_seconds)
+            _, waiting = await asyncio.wait(waiting, timeout=MEND_SECONDS)
             for task in waiting:
                 task.cancel()
         self._raise_failure()
@@ -252,7 +283,15 @@ class Leader:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _record(self) -> None:
-        self._data.record_processes(self._supervisor.pids, [self._owner, *self._supervisor.owners])
+        try:
+            self._data.record_processes(self._supervisor.pids, [self._owner, *self._supervisor.owners])
+        except OSError as error:
+            # A resume after a kill would wait for those that it does not know; so it is tried again.
+            if self._is_recorded:
+                log.error("the processes cannot be recorded: %s; trying again", error)  # noqa: TRY400 (a full disk)
+            self._is_recorded = False
+        else:
+            self._is_recorded = True
 
 
 def _orders(data: DataDirectory, settings: Settings, run: int) -> tuple[list[Orders], list[Orders]]:

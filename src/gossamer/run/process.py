@@ -16,7 +16,13 @@ import msgspec
 
 from gossamer.errors import GossamerError
 from gossamer.report.logs import LogFile
-from gossamer.report.resources import descriptor_kinds, own_usage, raise_descriptor_limit
+from gossamer.report.resources import (
+    descriptor_kinds,
+    give_large_blocks_back,
+    limit_memory,
+    own_usage,
+    raise_descriptor_limit,
+)
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import REPORT_SECONDS, Command, Numbers, Orders, Report
 from gossamer.run.wiring import Workshop
@@ -25,6 +31,9 @@ log = logging.getLogger("gossamer.run")
 
 #: After the leader's death: long enough to put back what is in flight, shorter than a resume waits for us.
 LEAVE_SECONDS = 8.0
+#: Of a parser. A usual page takes it to 50 MB, the costliest that is known to 200 (see taming.py), and what is read
+#: ahead of the sinks comes on top. A page that wants more kills its parser, and is then read apart as any poison page.
+PARSER_MEMORY_BYTES = 448 << 20
 
 
 class Work(Protocol):
@@ -118,6 +127,9 @@ def main() -> int:
     try:
         if orders.kind == "fetcher":
             raise_descriptor_limit(orders.settings.fetch.fetcher_workers)
+            give_large_blocks_back()
+        else:
+            limit_memory(PARSER_MEMORY_BYTES)
         asyncio.run(serve(orders))
     except GossamerError as error:
         print(f"{orders.name}: {error}", file=sys.stderr)  # noqa: T201 (the leader's terminal is ours)

@@ -12,12 +12,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
 from gossamer.errors import CrashLoop
 from gossamer.parse.note import read_note
-from gossamer.report.resources import cpu_seconds
+from gossamer.report.resources import HAS_CPU_TIMES, cpu_seconds
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Command, Kind, Orders, Report, Suspect
 
@@ -34,6 +36,8 @@ DEATHS_ON_ONE_PAGE = 2
 HANG_CPU_SECONDS = 30.0
 #: glibc gives freed memory back after each page by default, and asks for it again for the next: 0.19 ms per page.
 PARSER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(64 << 20)}
+
+T = TypeVar("T")
 
 MendAfter = Callable[[Orders], Awaitable[None]]
 
@@ -100,6 +104,7 @@ class Supervisor:
         self.restarts = 0
         self.refused: Counter[str] = Counter()
         """What parsers that have ended did not admit, by reason."""
+        self._past_numbers: Counter[str] = Counter()
         self._lives = 0
         self._past_cpu_seconds: dict[str, float] = {}
         self._deaths = 0
@@ -120,6 +125,12 @@ class Supervisor:
     def reports(self, kind: Kind) -> list[Report]:
         return [child.report for (k, _), child in self._children.items() if k == kind and child.report is not None]
 
+    def total(self, name: str) -> int:
+        """Of a number that all processes count, those that have ended included."""
+        reports = [child.report for child in self._children.values() if child.report is not None]
+        counts = (report.numbers.get(name, 0) for report in reports)
+        return self._past_numbers[name] + sum(count for count in counts if isinstance(count, int))
+
     def cpu_seconds(self) -> dict[str, float]:
         """By kind of process, those that have ended included."""
         seconds = dict(self._past_cpu_seconds)
@@ -138,7 +149,9 @@ class Supervisor:
                 owner=f"{orders.owner}-{self._lives}",
                 suspects=self._suspects() if orders.kind == "parser" else [],
             )
-            child = self._children[place] = await Child.start(life, self._data.lock)
+            child = self._children[place] = await self._until_done(
+                "cannot be started", life, partial(Child.start, life, self._data.lock)
+            )
             self._changed()
             if orders.kind in self._last_words:
                 child.tell(self._last_words[orders.kind])
@@ -147,8 +160,11 @@ class Supervisor:
             if child.report is not None:
                 used = self._past_cpu_seconds.get(orders.kind, 0.0) + child.report.usage.cpu_seconds
                 self._past_cpu_seconds[orders.kind] = used
-                refused = child.report.numbers.get("refused")
+                numbers = child.report.numbers
+                refused = numbers.get("refused")
                 self.refused.update(refused if isinstance(refused, dict) else {})
+                self._past_numbers.update({name: count for name, count in numbers.items() if isinstance(count, int)})
+                self._past_numbers["is_short"] = 0  # no state outlives its process
             if code == 0 and orders.kind in self._last_words:
                 return
             await self._after_death(life, code)
@@ -156,11 +172,24 @@ class Supervisor:
                 return
             self.restarts += 1
 
+    async def _until_done(self, what: str, orders: Orders, work: Callable[[], Awaitable[T]]) -> T:
+        """`work` may be called again. A place without its process waits, while the others go on."""
+        wait_seconds = FIRST_WAIT_SECONDS
+        while True:
+            try:
+                return await work()
+            except OSError as error:
+                # Short of room, descriptors, memory or processes.
+                log.error("%s %s: %s; trying again", orders.name, what, error)  # noqa: TRY400 (nothing is wrong here)
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, LONGEST_WAIT_SECONDS)
+
     async def _after_death(self, orders: Orders, code: int) -> None:
-        log.warning("%s ended by itself with code %d and is started again", orders.name, code)
+        is_to_restart = self._restarts[orders.kind]
+        log.warning("%s ended by itself with code %d%s", orders.name, code, " and is started again" * is_to_restart)
         is_explained = orders.kind == "parser" and self._blame_page(orders)
-        await self._mend_after(orders)
-        if is_explained:
+        await self._until_done("left what cannot be mended", orders, partial(self._mend_after, orders))
+        if is_explained or not is_to_restart:
             return
         self._deaths += 1
         if self._deaths >= CRASH_LOOP_DEATHS:
@@ -172,13 +201,17 @@ class Supervisor:
 
     def _blame_page(self, orders: Orders) -> bool:
         """Whether the death is one that its page explains: another parser will get further."""
-        noted = read_note(self._data.note(orders.name))
+        note = self._data.note(orders.name)
+        noted = read_note(note)
+        # The next one may die before it has made its own, and that is not this page's doing.
+        note.unlink(missing_ok=True)
         if noted is None:
             return False
         page = Suspect(*noted)
         deaths = self._deaths_on[page] = self._deaths_on.get(page, 0) + 1
         log.warning("%s died on page %d of segment %s, death %d there", orders.name, page.index, page.segment, deaths)
-        return deaths <= DEATHS_ON_ONE_PAGE
+        # A parser that was started before it was told of the page may still meet it; one that was told must survive it.
+        return page not in orders.suspects
 
     def _suspects(self) -> list[Suspect]:
         return [page for page, deaths in self._deaths_on.items() if deaths >= DEATHS_ON_ONE_PAGE]
@@ -213,8 +246,11 @@ class Supervisor:
             name = child.orders.owner
             page = read_note(self._data.note(child.orders.name))
             used = cpu_seconds(child.pid)
-            # Where the system does not tell, a minute's wall clock stands in for half of CPU.
-            used = time.monotonic() / 2 if used is None else used
+            if used is None:
+                if HAS_CPU_TIMES:
+                    continue  # it has just ended, or descriptors are short
+                # A minute's wall clock stands in for half of CPU.
+                used = time.monotonic() / 2
             before = self._pages_in_work.get(name)
             if page is None or before is None or before[0] != page:
                 self._pages_in_work[name] = (page, used)

@@ -1,5 +1,7 @@
 """Which store, which sinks, which client: the only file that names them."""
 
+import asyncio
+import logging
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
@@ -14,12 +16,15 @@ from gossamer.frontier.store import Store
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.parse.note import PageNote
 from gossamer.parse.worker import Parser
+from gossamer.report.lag import LoopLag
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Command, Numbers, Orders
 from gossamer.sinks.commit import Committer
 from gossamer.sinks.jsonl import JsonLinesSink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.writer import SegmentWriter
+
+log = logging.getLogger("gossamer.run")
 
 
 def _store(data: DataDirectory, settings: Settings) -> Store:
@@ -32,10 +37,16 @@ class FetcherWork:
     def __init__(self, client: Client, fetcher: Fetcher) -> None:
         self._client = client
         self._fetcher = fetcher
+        self._lag = LoopLag()
 
     async def run(self) -> None:
-        async with self._client:
-            await self._fetcher.run()
+        watching = asyncio.create_task(self._lag.watch())
+        try:
+            async with self._client:
+                await self._fetcher.run()
+        finally:
+            watching.cancel()
+            log.info("the event loop was late by at most: %s", self._lag.numbers())
 
     def obey(self, command: Command) -> None:
         if command.do == "drain":
@@ -46,7 +57,7 @@ class FetcherWork:
             self._fetcher.go_on()
 
     def numbers(self) -> Numbers:
-        return msgspec.convert(msgspec.to_builtins(self._fetcher.statistics()), Numbers)
+        return msgspec.convert(msgspec.to_builtins(self._fetcher.statistics()) | self._lag.numbers(), Numbers)
 
 
 class ParserWork:

@@ -32,10 +32,11 @@ class JsonLinesSink:
         self._current: OpenFile | None = None
 
     def write(self, record: PageRecord) -> None:
-        self._encoder.encode_into(record, self._buffer, -1)
-        self._buffer += b"\n"
+        # What waits goes first: if the disk does not take it, this record is not half-way in.
         if len(self._buffer) >= _BUFFER_BYTES:
             self._flush()
+        self._encoder.encode_into(record, self._buffer, -1)
+        self._buffer += b"\n"
 
     def mark(self) -> Mark:
         self._flush()

@@ -80,7 +80,8 @@ class Sink(Protocol):
     It appends to open files of its own, and never renames one: a final name is the commit's to give.
     """
 
-    def write(self, record: PageRecord) -> None: ...
+    def write(self, record: PageRecord) -> None:
+        """If it raises OSError, the record was not taken: call it again when there is room."""
 
     def mark(self) -> Mark:
         """Hand everything to the system, and say how long the files are. A file may become complete only here."""

@@ -17,7 +17,7 @@ from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsC
 #: Marks the file as ours, as SQLite's `file` magic does: "Goss".
 APPLICATION_ID = 0x476F7373
 #: Goes up with every change of the schema.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: SQLite itself asks again after 1, 2, 5 ms and then ever more slowly, up to 100 ms: who has waited longest would be
 #: served last. So it gives up after this, and `Verbs.begin` starts over: with four processes that write without pause
 #: the longest wait was 0.1 s, not 1.5 s.
@@ -53,6 +53,10 @@ class SqliteStore(Store):
         self._slots = slots
         self._thread = StoreThread(str(path))
         self._turn = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._thread.is_full
 
     async def open(self) -> None:
         await self._thread.open(self._connect)

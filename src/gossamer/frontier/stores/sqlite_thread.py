@@ -1,6 +1,7 @@
 """The one thread of a process that talks to SQLite, and how calls wait for it."""
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections import deque
@@ -17,6 +18,17 @@ T = TypeVar("T")
 
 #: After this the transaction is committed, though calls wait: other processes wait for the file, too.
 TRANSACTION_SECONDS = 0.01
+#: Between attempts to write to a disk that is full. Reads go on meanwhile.
+_FIRST_WAIT_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 30.0
+#: Room for the file or its log; for the index of the log, which all processes share.
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+
+_LOG = logging.getLogger("gossamer.frontier")
+
+
+class _NoRoom(StoreUnavailable):
+    """The disk is full, and nothing of the call has happened."""
 
 
 class _Call(Generic[T]):
@@ -46,6 +58,7 @@ class StoreThread:
 
     Each call gets its answer after the commit. If one of them raises, none of that transaction has happened: each is
     run again in one of its own, so that only the one to blame fails. Nothing of SQLite's leaves as its own exception.
+    A call for which the disk has no room waits until it has.
     """
 
     def __init__(self, path: str) -> None:
@@ -54,6 +67,8 @@ class StoreThread:
         self._waiting: deque[_Call[Any]] = deque()
         self._connection: sqlite3.Connection | None = None
         self._verbs: Verbs | None = None
+        self.is_full = False
+        """Calls wait for room on the disk."""
 
     async def open(self, connect: Callable[[], tuple[sqlite3.Connection, Verbs]]) -> None:
         loop = asyncio.get_running_loop()
@@ -71,6 +86,23 @@ class StoreThread:
         self._executor.shutdown()
 
     async def call(self, work: Callable[[Verbs], T], *, writes: bool = True) -> T:
+        wait_seconds = _FIRST_WAIT_SECONDS
+        while True:
+            try:
+                answer = await self._call_once(work, writes=writes)
+            except _NoRoom as error:
+                if not self.is_full:
+                    _LOG.error("waiting for room on the disk: %s", error)
+                self.is_full = True
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+                continue
+            if writes and self.is_full:
+                _LOG.warning("the frontier in %s can be written again", self._path)
+                self.is_full = False
+            return answer
+
+    async def _call_once(self, work: Callable[[Verbs], T], *, writes: bool) -> T:
         if self._verbs is None:
             raise StoreUnavailable(f"the frontier in {self._path} is not open")
         call = _Call(work, writes=writes)
@@ -110,7 +142,8 @@ class StoreThread:
         try:
             return work()
         except sqlite3.Error as error:
-            raise StoreUnavailable(
+            is_full = getattr(error, "sqlite_errorcode", None) in _NO_ROOM
+            raise (_NoRoom if is_full else StoreUnavailable)(
                 f"the frontier in {self._path} cannot be used: {error};"
                 " see to the file and its disk, then resume the crawl"
             ) from error

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from gossamer.frontier.store import AdmitLimits, Counts, Leases
+from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.sqlite_admission import Admission
 from gossamer.frontier.stores.sqlite_sites import (
     Site,
@@ -23,8 +24,9 @@ from gossamer.url import stable_hash
 
 #: Counting more sites than these that are due would cost more than anyone gains from the number.
 MOST_READY = 10_000
-#: How long a transaction waits for those of other processes, which take 10 ms each.
-BUSY_SECONDS = 30.0
+#: How long a transaction waits for those of other processes, which take 10 ms each. A process that is stopped in the
+#: middle of one holds up all others: for that they wait longer than it may own its slots.
+BUSY_SECONDS = 150.0
 #: A page budget of nobody's.
 _NO_BUDGET = 1 << 62
 
@@ -85,8 +87,13 @@ class Verbs:
 
     def begin_run(self, latest_not_before_seconds: float) -> int:
         # The store's time goes on from the latest known one, whatever the wall clock was set to since, and follows the
-        # monotonic clock, which all processes of a machine share until it restarts.
-        now = max(time.time(), self._meta("time", 0.0))
+        # monotonic clock, which all processes of a machine share until it restarts. Only after that the wall clock is
+        # asked how long ago the last run was: set an hour ahead, it would open every gap.
+        boot, seconds = since_boot()
+        is_same_boot = bool(boot) and boot == self._meta("boot", 0)
+        now = max(seconds + self._meta("boot_offset", 0.0) if is_same_boot else time.time(), self._meta("time", 0.0))
+        self._set_meta("boot", boot)
+        self._set_meta("boot_offset", now - seconds)
         self._set_meta("clock_offset", now - time.monotonic())
         latest = now + latest_not_before_seconds
         self._sites.write()

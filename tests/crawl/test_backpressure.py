@@ -1,0 +1,130 @@
+"""Parsers stand still: the spool stops growing, the fetchers wait, and go on when there is room again."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gossamer.spool.directory import Backlog, SpoolDirectory
+from gossamer.spool.writer import SEGMENT_OUTCOMES
+from gossamer.testing.web.graph import Web
+from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
+from tests.crawl.test_deaths import children
+from tests.crawl.test_stopping import until_pages_are_fetched
+
+#: Sites answer in a twentieth of a second: so a fetcher makes some 200 requests a second.
+WORKERS = 10
+#: Of one fetcher: what it has leased for its workers, as much in reserve, and what its open segment holds.
+IN_FLIGHT = 2 * WORKERS + SEGMENT_OUTCOMES
+#: What a segment holds of a page besides its body: the lease and the answer's head.
+HEAD_BYTES = 2_000
+#: How long the spool has to stay as it is before it counts as standing: several looks of the feeder, which looks four
+#: times a second, and a segment's half-second.
+STILL_SECONDS = 2.5
+
+
+@pytest.fixture
+def slow_web(tmp_path: Path) -> Iterator[Crawls]:
+    """Sites enough that there is always one to ask, and pages of much the same size."""
+    web = Web(
+        sites=30,
+        pages=30,
+        links_per_page=40,
+        median_bytes=20_000,
+        size_sigma=0.3,
+        latency_median_seconds=0.05,
+        crawl_delay_seconds=0.1,
+    )
+    with crawls_of(web, tmp_path) as crawls:
+        yield crawls
+
+
+@contextlib.contextmanager
+def stopped_parsers(crawls: Crawls) -> Iterator[list[int]]:
+    """All parsers stand still; in the end they go on, also if the test fails."""
+    pids = children(crawls, "parser")
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pids
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def until_still(crawls: Crawls, running: subprocess.Popen[str], *, over: Backlog) -> Backlog:
+    """The spool above one of two limits, when it has not changed for some time."""
+    spool = SpoolDirectory(crawls.data / "spool")
+    deadline = time.monotonic() + 60
+    backlog, since = spool.backlog(), time.monotonic()
+    while time.monotonic() - since < STILL_SECONDS or (backlog.pages <= over.pages and backlog.bytes <= over.bytes):
+        assert running.poll() is None, "the crawl ended before"
+        assert time.monotonic() < deadline, f"the spool does not come to rest: {backlog}"
+        time.sleep(0.05)
+        if (now := spool.backlog()) != backlog:
+            backlog, since = now, time.monotonic()
+    return backlog
+
+
+def judge_whole(crawls: Crawls, summary: dict[str, object]) -> None:
+    assert summary["stop_reason"] == "exhausted"
+    assert summary["restarts"] == 0  # who stands still does not hang
+    judged = crawls.judge()
+    assert judged.is_clean, judged.verdict
+    assert_each_once(crawls.pages(), crawls.expected_pages())
+
+
+@pytest.mark.parametrize("fetchers", [1, 2])
+def test_the_spool_stops_at_the_hard_limit_in_pages_and_the_fetchers_go_on_when_it_is_read(
+    slow_web: Crawls, fetchers: int
+) -> None:
+    hard = 150
+    running = slow_web.start(
+        "--soft-limit=50",
+        f"--hard-limit={hard}",
+        f"--fetcher-workers={WORKERS}",
+        f"--num-fetcher-processes={fetchers}",
+        "--num-parser-processes=2",
+    )
+    until_pages_are_fetched(slow_web, 150, running)
+    with stopped_parsers(slow_web) as stopped:
+        assert len(stopped) == 2
+        backlog = until_still(slow_web, running, over=Backlog(hard, 1 << 60))
+        requests = len(slow_web.requests())
+        time.sleep(1)
+        assert len(slow_web.requests()) == requests
+        print(f"overshoot: {backlog.pages - hard} pages over {hard}, {fetchers} fetchers")
+        assert hard < backlog.pages <= hard + fetchers * IN_FLIGHT
+    summary = slow_web.end(running)
+    assert summary["waits"]["backpressure_soft"] >= fetchers
+    assert summary["waits"]["backpressure_hard"] >= fetchers
+    judge_whole(slow_web, summary)
+
+
+def test_the_spool_stops_at_the_hard_limit_in_bytes_and_the_fetchers_go_on_when_it_is_read(slow_web: Crawls) -> None:
+    hard = 4 << 20
+    running = slow_web.start("--spool-bytes=4MiB", f"--fetcher-workers={WORKERS}")
+    until_pages_are_fetched(slow_web, 150, running)
+    with stopped_parsers(slow_web):
+        backlog = until_still(slow_web, running, over=Backlog(1 << 60, hard))
+        requests = len(slow_web.requests())
+        time.sleep(1)
+        assert len(slow_web.requests()) == requests
+        print(f"overshoot: {backlog.bytes - hard} bytes over {hard}, {backlog.bytes // backlog.pages} a page")
+    summary = slow_web.end(running)
+    largest = max(page["received_bytes"] for page in slow_web.pages()) + HEAD_BYTES
+    assert hard < backlog.bytes <= hard + IN_FLIGHT * largest
+    assert summary["waits"]["backpressure_hard"] >= 1
+    judge_whole(slow_web, summary)
+
+
+def test_fetchers_that_are_faster_than_the_parsers_are_slowed_and_nothing_is_lost(slow_web: Crawls) -> None:
+    summary = slow_web.crawl("--soft-limit=5", "--hard-limit=10", "--num-parser-processes=1")
+    assert summary["waits"]["backpressure_soft"] + summary["waits"]["backpressure_hard"] > 0
+    judge_whole(slow_web, summary)
