@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from gossamer.config import PATTERN_WORDING, SIZE_OR_NONE_WORDING, SIZE_WORDING, WORDING, Settings
 from gossamer.errors import UsageError
+from gossamer.url import redacted
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([a-zA-Z]*)\s*", re.ASCII)
@@ -72,7 +73,8 @@ class Setting(msgspec.Struct, frozen=True):
                 raise ValueError(read)  # noqa: TRY301 (msgspec's bounds let "nan" pass)
             return read  # noqa: TRY300
         except (ValueError, re.error):
-            message = f"{source}: {value!r:.200} is not a value for {self.name}; allowed: {self.allowed}"
+            shown = redacted(value) if isinstance(value, str) else value
+            message = f"{source}: {shown!r:.200} is not a value for {self.name}; allowed: {self.allowed}"
             raise UsageError(message) from None
 
 
@@ -132,7 +134,7 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
         if not variable.startswith("GOSSAMER_") or RESERVED_VARIABLES.fullmatch(variable):
             continue
         if variable not in by_variable:
-            raise UsageError(f"{variable}={value!r:.200}: unknown variable{_nearest(variable, by_variable)}")
+            raise UsageError(f"{variable}={redacted(value)!r:.200}: unknown variable{_nearest(variable, by_variable)}")
         setting = by_variable[variable]
         layer[setting.name] = Given(setting.read(value, variable, typed=False), variable)
     return layer

@@ -40,6 +40,13 @@ _REFERENCE_LENGTH_FACTOR = 16
 _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
+#: What stands before the last "@" of a reference, behind slashes or with a colon in it; not where that "@" is of the
+#: path behind a plain host and port. The address of a person is no secret.
+_CREDENTIALS = re.compile(
+    r"(\s*+(?:(?:[a-z][a-z0-9+.-]*+:)?[/\\]++|(?!mailto:)(?=[^/\\?#@]*:)))(?![^\s:@/\\?#]*(?::\d*)?[/\\?#]).*@",
+    re.IGNORECASE | re.DOTALL,
+)
+
 #: Query parameters that say how a reader came, never what is shown.
 _TRACKING = re.compile(
     r"(?:utm_\w+|(?:g|d|y|fb|tt|tw)clid|[gw]braid|gclsrc|gad_source|msclkid|li_fat_id|igsh(?:id)?|mc_[ce]id|mkt_tok"
@@ -137,6 +144,12 @@ def resolve(reference: str, base: str | None = None) -> str | None:
             return ada_url.normalize_url(reference) if base is None else ada_url.join_url(base, reference)
         except ValueError:
             return None
+
+
+def redacted(reference: str) -> str:
+    """A reference that is shown though nothing was made of it, without the password that it may hold."""
+    found = _CREDENTIALS.match(reference)
+    return reference if found is None else f"{found[1]}***@{reference[found.end() :]}"
 
 
 def stable_hash(text: str) -> int:

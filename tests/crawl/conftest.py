@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from gossamer.report.resources import started
+from gossamer.run.data_directory import DataDirectory
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit
 from gossamer.testing.audit.rules import Rules
@@ -93,6 +95,14 @@ class Crawls:
     def logs(self) -> str:
         return "\n".join(file.read_text("utf-8") for file in sorted((self.data / "log").glob("*.log")))
 
+    def end_stragglers(self) -> None:
+        """Processes of the last run that did not leave when their leader was killed: those that a test has stopped."""
+        last = DataDirectory(self.data).processes()
+        for pid, when in () if last is None else last.started.items():
+            if started(pid) == when:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     def _gossamer(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
         process = subprocess.Popen(
@@ -127,6 +137,7 @@ def crawls_of(web: Web, directory: Path, *, processes: int = 1) -> Iterator[Craw
                     process.kill()
                 with process:  # waits, and closes its pipes
                     pass
+            crawls.end_stragglers()
 
 
 @pytest.fixture

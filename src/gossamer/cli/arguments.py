@@ -10,6 +10,7 @@ from typing import NoReturn
 from unicodedata import category
 
 from gossamer.errors import UsageError
+from gossamer.url import redacted
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,7 +37,8 @@ class Parser(argparse.ArgumentParser):
             known = sorted(set(re.findall(r"--[a-z][a-z-]+", self.format_help())))
             flag = unknown[0].partition("=")[0]
             nearest = difflib.get_close_matches(flag, known, n=1)
-            self.error(f"unknown argument {unknown[0]!r}" + (f", did you mean {nearest[0]}?" if nearest else ""))
+            shown = flag if flag.startswith("-") else redacted(unknown[0])
+            self.error(f"unknown argument {shown!r}" + (f", did you mean {nearest[0]}?" if nearest else ""))
         return found
 
 

@@ -10,7 +10,7 @@ from gossamer.cli.flags import add_settings, settings
 from gossamer.config import UrlSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.slots import slot_of
-from gossamer.url import Refusal, Url, canonicalise
+from gossamer.url import Refusal, Url, canonicalise, redacted
 
 SUMMARY = "Show a URL's canonical form, site, host, slot and fingerprint, or why it is refused."
 NOTES = """Exit code 1 if any of them is refused. With --json one object per line."""
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         if base is None and not re.match(r"\s*[a-z][a-z0-9+.-]*:", reference, re.IGNORECASE):
             facts["detail"] = f"{facts['detail']}; write it with http:// or https://, or give its page with --base"
         if arguments.json:
-            print(json.dumps({"input": reference} | facts))
+            print(json.dumps({"input": redacted(reference)} | facts))
         else:
-            print(printable(str(facts.pop("url", reference))))
+            print(printable(str(facts.pop("url", redacted(reference)))))
             for name, value in facts.items():
                 print_row(name, value)
     return 1 if refused else 0
@@ -47,7 +47,7 @@ def base_url(text: str, rules: UrlSettings, *, source: str) -> Url:
     found = canonicalise(text, None, rules)
     if isinstance(found, Refusal):
         raise UsageError(
-            f"{source}: {text!r:.200} is refused ({found.reason}): {found.detail}; give a whole http(s) URL"
+            f"{source}: {redacted(text)!r:.200} is refused ({found.reason}): {found.detail}; give a whole http(s) URL"
         )
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gossamer.config import UrlSettings
 from gossamer.errors import UsageError
-from gossamer.url import Refusal, RefusalReason, Url, canonicalise
+from gossamer.url import Refusal, RefusalReason, Url, canonicalise, redacted
 
 _log = logging.getLogger("gossamer.seed")
 
@@ -70,7 +70,8 @@ def _typed_seeds(urls: Sequence[str], settings: UrlSettings) -> Iterator[Url]:
         url = read_seed(text, settings)
         if not isinstance(url, Url):
             detail = "it is empty" if url is None else url.detail
-            raise UsageError(f"{text!r:.200} is no seed: {detail}; give a URL or a domain such as example.org")
+            shown = redacted(text)
+            raise UsageError(f"{shown!r:.200} is no seed: {detail}; give a URL or a domain such as example.org")
         yield url
 
 
@@ -87,7 +88,8 @@ def _file_seeds(file: str, settings: UrlSettings) -> Iterator[Url]:
         elif url is not None:
             bad_lines += 1
             if bad_lines <= _LOGGED_BAD_LINES:
-                _log.warning("%s, line %d: %.200r is no seed: %s", file, number, line.strip(), url.detail)
+                shown = redacted(line.strip().decode(errors="backslashreplace"))
+                _log.warning("%s, line %d: %.200r is no seed: %s", file, number, shown, url.detail)
     if not seeds:
         raise UsageError(f"{file}: no line of it is a seed; write a URL or a domain such as example.org on each line")
     if bad_lines:

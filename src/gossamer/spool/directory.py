@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from gossamer.errors import GossamerError
 from gossamer.spool.segment import SegmentName, parse_name
 
 #: Serial numbers that a writer reserves at once; at two segments a second it comes back for more after eighty minutes.
@@ -80,7 +81,7 @@ class SpoolDirectory:
         """Numbers that no segment of this fetcher had before, in any of its lives: an id must never come back, not even
         after its segment is gone."""
         path = self._serials / f"{fetcher:03d}"
-        start = int(path.read_bytes()) if path.exists() else 0
+        start = _read_serial(path) if path.exists() else 0
         temporary = path.with_suffix(".new")
         temporary.write_bytes(b"%d" % (start + SERIAL_BLOCK))
         temporary.rename(path)
@@ -90,6 +91,16 @@ class SpoolDirectory:
         """Remember what is ready, oldest last. Listing once for many claims keeps a long backlog cheap."""
         self._next_ready = sorted(segments_in(self.ready), reverse=True)
         return bool(self._next_ready)
+
+
+def _read_serial(path: Path) -> int:
+    written = path.read_bytes()
+    if not written.isdigit():
+        raise GossamerError(
+            f"{path} does not say how far serial numbers are given out: something else has changed it. Stop the crawl,"
+            " remove the file, and resume: the segments of another run have other names"
+        )
+    return int(written)
 
 
 def segments_in(folder: Path) -> list[SegmentName]:
