@@ -1,7 +1,9 @@
 """What the sinks get of a page, and the links that it has: from an outcome as it came through the spool.
 
 HTML is parsed; plain text has no links and is its own text; of anything else only the facts of the answer are kept.
-What the Content-Type header says decides. Where there is none, the body does: it is HTML if it begins like it.
+What the Content-Type header says decides, unless the body begins like a known format that is no text at all. Where it
+names no type, or the one that servers send for what they do not know, the body decides alone: it is HTML if it begins
+like it.
 """
 
 import re
@@ -13,7 +15,7 @@ from gossamer.errors import GossamerError
 from gossamer.parse.charset import Text, decode_text
 from gossamer.parse.decode import decode_body
 from gossamer.parse.html import Link, extract
-from gossamer.parse.page import Page, read_page
+from gossamer.parse.page import Page, is_binary, read_page
 from gossamer.parse.text import clean
 from gossamer.records import Outcome
 from gossamer.sinks.sink import PageRecord
@@ -21,6 +23,7 @@ from gossamer.url import Refusal, Url, canonicalise
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _PLAIN_TYPE = "text/plain"
+_UNKNOWN_TYPE = "application/octet-stream"
 #: Longer ones are no media types; RFC 6838 §4.2 allows 127 characters on each side of the slash.
 _MAX_TYPE_CHARACTERS = 255
 
@@ -54,7 +57,9 @@ def read_outcome(outcome: Outcome, settings: Settings) -> Reading:
     content_encoding = ", ".join(_values(outcome, b"content-encoding"))
     x_robots_tag = _values(outcome, b"x-robots-tag")
     media_type = clean(content_type.partition(";")[0].strip().lower())[:_MAX_TYPE_CHARACTERS]
-    if media_type in _HTML_TYPES or (not media_type and _begins_like_html(outcome.body, content_encoding)):
+    # The same of which a fetcher has downloaded the start to know whether it is worth the rest.
+    is_unlabelled = "/" not in media_type or media_type == _UNKNOWN_TYPE
+    if media_type in _HTML_TYPES or (is_unlabelled and _begins_like_html(outcome.body, content_encoding)):
         page = read_page(
             outcome.body,
             url,
@@ -115,7 +120,7 @@ def _read_other(
     """What is no HTML: its headers' facts, and its text if it has a `content_type` (that of plain text)."""
     body = decode_body(received[: settings.max_body_bytes], content_encoding, settings.max_body_bytes)
     facts = extract("", url, with_text=False, x_robots_tag=x_robots_tag)
-    if content_type is None:
+    if content_type is None or is_binary(body.data):
         return Page(body, Text("", "", "default"), facts)
     text = decode_text(body.data[: settings.max_parse_bytes], content_type)
     if settings.text:

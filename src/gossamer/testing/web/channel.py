@@ -80,6 +80,8 @@ class Channel:
         self._status = 0
         self._body_bytes = 0
         self._last = b""
+        self._written_at_ns = 0
+        """Of a hostile answer: when its last bytes so far were begun to be sent."""
         self._closed_by_us = False
         self._aborted_by_us = False
         self._drained: asyncio.Future[None] | None = None
@@ -129,6 +131,7 @@ class Channel:
         else:
             data_bytes = len(data)
         self._body_bytes += data_bytes
+        self._written_at_ns = time.monotonic_ns()
         self._send(data)
 
     async def drain(self) -> None:
@@ -178,14 +181,18 @@ class Channel:
             asyncio.get_running_loop().call_soon(self._next)
 
     def finish(self, *, aborted: bool) -> None:
-        """Writes the request down. Called before the last bytes are sent, so that no client can be ahead of the log."""
+        """Writes the request down. Called before the last bytes are sent, so that no client can be ahead of the log.
+
+        What plays a hostile site says so later, when it has its turn again; its answer ended when it was written.
+        """
         head, self._head = self._head, None
         if head is None:
             return
+        written_at_ns, self._written_at_ns = self._written_at_ns, 0
         self.web.log(
             Request(
                 head.started_at_ns,
-                time.monotonic_ns(),
+                written_at_ns if written_at_ns and not aborted else time.monotonic_ns(),
                 aborted,
                 self.scheme,
                 head.host_header,

@@ -1,8 +1,9 @@
 """A name server for what only DNS can play. It is authoritative for `test.` and answers on loopback over UDP and TCP.
 
-Every name under `.test` is 127.0.0.1 and has no IPv6 address, so that one server on one address is a whole web. The
-exceptions stand in `special_names`: they belong to rows 15, 17 and 19 of the hostile table. Names outside `.test` are
-refused: nothing is ever asked of another server.
+Every name under `.test` is 127.0.0.1 and has no IPv6 address, so that one server on one address is a whole web. (A
+client that refuses loopback, and is led to the server in another way, can be told another address.) The exceptions
+stand in `special_names`: they belong to rows 15, 17 and 19 of the hostile table. Names outside `.test` are refused:
+nothing is ever asked of another server.
 """
 
 import asyncio
@@ -90,29 +91,32 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 Answerer = Callable[[str, int], Reply]
 
 
-def special_names(public_address: str = PUBLIC_ADDRESS, late_seconds: float = 5.0) -> dict[str, Answerer]:
-    """Every name that is not simply 127.0.0.1."""
+def special_names(
+    public_address: str = PUBLIC_ADDRESS, late_seconds: float = 5.0, web_address: str = LOOPBACK
+) -> dict[str, Answerer]:
+    """Every name that is not simply the web's address."""
     names: dict[str, Answerer] = {
         "stall.h19.test": _always(Reply(delay_seconds=None)),
-        "late.h19.test": lambda name, _: Reply(records=_addresses(name, LOOPBACK), delay_seconds=late_seconds),
+        "late.h19.test": lambda name, _: Reply(records=_addresses(name, web_address), delay_seconds=late_seconds),
         "servfail.h19.test": _always(Reply(code=Code.SERVFAIL)),
         "nxdomain.h19.test": _always(Reply(code=Code.NXDOMAIN)),
         "empty.h19.test": _always(Reply()),
-        "zero-ttl.h19.test": lambda name, _: Reply(records=_addresses(name, LOOPBACK, ttl_seconds=0)),
+        "zero-ttl.h19.test": lambda name, _: Reply(records=_addresses(name, web_address, ttl_seconds=0)),
         "many.h19.test": lambda name, _: Reply(
-            records=_addresses(name, LOOPBACK, *(f"127.0.1.{number}" for number in range(1, MANY_ADDRESSES)))
+            records=_addresses(name, web_address, *(f"127.0.1.{number}" for number in range(1, MANY_ADDRESSES)))
         ),
-        "garbled.h19.test": lambda name, _: Reply(records=_addresses(name, LOOPBACK), garbled=True),
+        "garbled.h19.test": lambda name, _: Reply(records=_addresses(name, web_address), garbled=True),
         "loop.h19.test": _always(Reply(records=_aliases("loop.h19.test", "loop-2.h19.test", "loop.h19.test"))),
         "loop-2.h19.test": _always(Reply(records=_aliases("loop-2.h19.test", "loop.h19.test", "loop-2.h19.test"))),
         "self.h19.test": _always(Reply(records=_aliases("self.h19.test", "self.h19.test"))),
-        "chain.h19.test": _always(_chain("chain.h19.test")),
+        "chain.h19.test": _always(_chain("chain.h19.test", web_address)),
         "rebind.h17.test": _rebinding(public_address, LOOPBACK),
         "rebind-metadata.h17.test": _rebinding(public_address, "169.254.169.254"),
         "mixed.h17.test": lambda name, _: Reply(records=_addresses(name, public_address, LOOPBACK, ttl_seconds=0)),
         "two-families.h17.test": lambda name, _: Reply(records=_addresses(name, public_address, "::1", ttl_seconds=0)),
-        # Nothing listens there: the only refused connection that a server on one address cannot play itself.
-        "refused.h37.test": lambda name, _: Reply(records=_addresses(name, "127.0.0.2")),
+        # Nothing listens there: the only refused connection that a server on one address cannot play itself. Who is
+        # led to the server whatever the address gets a reset there.
+        "refused.h37.test": _fixed("127.0.0.2" if web_address == LOOPBACK else web_address),
     }
     names |= {f"{word}.h15.test": _fixed(address) for word, address in PRIVATE_ADDRESSES.items()}
     return names
@@ -125,10 +129,18 @@ class Resolver:
     query gets no answer. `log` holds the last queries, oldest first.
     """
 
-    def __init__(self, port: int = 0, *, public_address: str = PUBLIC_ADDRESS, late_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        public_address: str = PUBLIC_ADDRESS,
+        late_seconds: float = 5.0,
+        web_address: str = LOOPBACK,
+    ) -> None:
         self.port = port
+        self._web_address = web_address
         self.log: deque[Asked] = deque(maxlen=LOG_LENGTH)
-        self._names = special_names(public_address, late_seconds)
+        self._names = special_names(public_address, late_seconds, web_address)
         # Only special names are counted, so this does not grow with what is asked.
         self._asked = Counter[tuple[str, int]]()
         self._pending = set[asyncio.TimerHandle]()
@@ -185,7 +197,7 @@ class Resolver:
             return Reply(code=Code.REFUSED)
         special = self._names.get(name)
         if special is None:
-            return Reply(records=_addresses(name, LOOPBACK))
+            return Reply(records=_addresses(name, self._web_address))
         key = (name, query.kind)
         self._asked[key] += 1
         return special(name, self._asked[key] - 1)
@@ -256,9 +268,9 @@ def _aliases(*names: str) -> tuple[Record, ...]:
     return tuple(alias_record(name, target, TTL_SECONDS) for name, target in pairwise(names))
 
 
-def _chain(first: str) -> Reply:
+def _chain(first: str, address: str) -> Reply:
     names = [first, *(f"chain-{number}.h19.test" for number in range(1, CHAIN_LENGTH + 1))]
-    return Reply(records=_aliases(*names) + _addresses(names[-1], LOOPBACK))
+    return Reply(records=_aliases(*names) + _addresses(names[-1], address))
 
 
 def _always(reply: Reply) -> Answerer:

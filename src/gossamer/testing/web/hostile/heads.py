@@ -54,7 +54,7 @@ def _large_heads() -> Site:
         ),
         "h03.test/long-name": Place(play=raw(start, b"x" * LONG_LINE_BYTES + b": y\r\n", end), expected=expected),
         "h03.test/many": Place(
-            play=raw(start, *(b"X-Header-%d: value\r\n" % number for number in range(MANY_HEADERS)), end),
+            play=raw(start, b"".join(b"X-Header-%d: value\r\n" % number for number in range(MANY_HEADERS)), end),
             expected=expected,
         ),
         "h03.test/large-in-all": Place(

@@ -112,13 +112,14 @@ def _circles() -> Site:
             connection.respond(302, [HTML, ("Location", f"/chain?{following}")], b"")
 
     async def growing(connection: Connection, _pace: Pace) -> None:
-        connection.respond(302, [HTML, ("Location", f"{connection.target[:4000]}/again")], b"")
+        # Within one segment: a path of repeating segments would end as a trap before it ends as a chain.
+        connection.respond(302, [HTML, ("Location", f"{connection.target[:4000]}-again")], b"")
 
     # A seed's sixth redirect in a row is one too many.
-    grown = "/grow" + "/again" * HOPS
+    grown = "/grow" + "-again" * HOPS
     return {
         "h12.test/self": _redirect("/self", Expected.SEEN),
-        "h12.test/one": _redirect("/two", Expected.DONE),
+        "h12.test/one": _redirect("/two", Expected.REDIRECT),
         "h12.test/two": _redirect("/one", Expected.SEEN),
         "h12.test/cookies": _leading(cookie_loop, "http://h12.test/cookies", Expected.SEEN),
         "h12.test/fragment": _redirect("/fragment#again", Expected.SEEN),
@@ -126,7 +127,7 @@ def _circles() -> Site:
         f"h12.test/chain?{HOPS}": _leading(chain, f"/chain?{HOPS + 1}", Expected.HOPS),
         "h12.test/chain": Place(play=chain),
         "h12.test/grow": Place(play=growing, expected=(Expected.REDIRECT,)),
-        f"h12.test{grown}": _leading(growing, f"{grown}/again", Expected.HOPS),
+        f"h12.test{grown}": _leading(growing, f"{grown}-again", Expected.HOPS),
         "h12.test/*": Place(play=growing),
         "h12.test/": Place(
             play=page(

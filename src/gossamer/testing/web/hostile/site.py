@@ -218,14 +218,17 @@ async def silence(_connection: Connection, _pace: Pace) -> None:
 
 
 async def write(connection: Connection, pieces: Iterable[bytes]) -> None:
-    """As fast as the client reads, and no further when it has left."""
+    """As fast as the client reads, and no further when it has left.
+
+    Others have their turn before each block and not after the last one: a client that has got it all, and leaves, must
+    not look as if it had left before.
+    """
     for piece in pieces:
         for at in range(0, len(piece), BLOCK_BYTES):
-            connection.write(piece[at : at + BLOCK_BYTES])
             await connection.drain()
             if connection.is_closing:
                 return
-        await asyncio.sleep(0)
+            connection.write(piece[at : at + BLOCK_BYTES])
 
 
 def response_head(status_line: str, *headers: tuple[str, str]) -> bytes:
