@@ -77,8 +77,7 @@ class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which candidates are admitted. A change at a resume also reaches what is queued already, but for the last three:
-    they count what is admitted."""
+    """Which candidates are admitted. A change at a resume reaches the queue too, but for the last three: they count."""
 
     scope: Annotated[
         Scope,

@@ -125,6 +125,8 @@ def test_the_broad_except_stands_in_two_places_at_most() -> None:
     assert len(broad) <= 2, broad
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
 def test_every_module_can_be_imported_alone() -> None:
     """Each in an interpreter of its own: what only works because another module came first fails here."""
     names = [

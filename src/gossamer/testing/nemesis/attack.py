@@ -1,0 +1,280 @@
+"""One crawl and what is done to it: started, broken, resumed, until it ends by itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gossamer.config import Settings
+from gossamer.errors import CrashLoop
+from gossamer.report.resources import started
+from gossamer.run.stop import StopReason
+from gossamer.testing.nemesis.events import Deed, Event
+from gossamer.testing.nemesis.victims import Victim, Victims
+from gossamer.testing.web.processes import WebProcesses
+
+#: A crawl that does not end within this time after its last event hangs.
+PATIENCE_SECONDS = 150.0
+#: A process that is restarted waits for some seconds when several have died before it.
+_VICTIM_SECONDS = 20.0
+_LOOK_SECONDS = 0.01
+#: A request in flight through a stop of so many seconds may run into a time-out of ours, and is then tried again.
+_TIMES_OUT_SECONDS = 10.0
+
+
+class Story(msgspec.Struct, kw_only=True):
+    """What happened to one crawl. The checker needs to know what it may forgive."""
+
+    done: list[Event] = []
+    left: list[Event] = []
+    """The crawl was over before their time came, or had no such process for too long."""
+    caught_writing: int = 0
+    repeats_allowed: int = 0
+    """What the dead had leased when they died."""
+    fetcher_deaths: int = 0
+    resumes: int = 0
+    gave_up: int = 0
+    """Times that the crawl ended itself because its processes died one after another; it was resumed."""
+    deaths: Counter[str] = msgspec.field(default_factory=Counter)
+    """Of processes, by kind."""
+    failures: list[str] = []
+    """Ends that are none of ours: wrong exit codes, hanging."""
+    seconds: float = 0.0
+
+
+class Attack:
+    """Leads one crawl of a simulated web through its events; `run` is called once. Nothing of it is left running."""
+
+    def __init__(
+        self, directory: Path, web: WebProcesses, events: Sequence[Event], *, delay_seconds: float, flags: Sequence[str]
+    ) -> None:
+        self.data = directory / "crawl"
+        self.story = Story()
+        self._directory = directory
+        self._web = web
+        self._events = events
+        self._delay_seconds = delay_seconds
+        self._flags = flags
+        self._runs = 0
+        self._past: list[subprocess.Popen[bytes]] = []
+        fetchers = next(int(flag.partition("=")[2]) for flag in flags if flag.startswith("--num-fetcher-processes="))
+        self._victims = Victims(self.data, Settings().url.slots, fetchers)
+
+    def run(self) -> Story:
+        began_at = time.monotonic()
+        story = self.story
+        self._leader = self._crawl()
+        try:
+            self._until_it_exists()
+            for event in self._events:
+                if self._goes_on(event.wait_seconds) and self._do(event):
+                    story.done.append(event)
+                else:
+                    story.left.append(event)
+            self._until_it_ends()
+        finally:
+            self._end_all()
+            story.seconds = time.monotonic() - began_at
+        return story
+
+    def output(self) -> str:
+        """What the last run said."""
+        return "\n".join(self._said(end).read_text("utf-8", "replace") for end in ("out", "err"))
+
+    # The crawl's own course.
+
+    def _crawl(self) -> subprocess.Popen[bytes]:
+        seeds = self._directory / "seeds.txt"
+        seeds.write_text("".join(f"{seed}\n" for seed in self._web.web.seeds()))
+        return self._gossamer(
+            "crawl",
+            f"--data-dir={self.data}",
+            f"--seed-file={seeds}",
+            "--email=test@example.org",
+            f"--delay={self._delay_seconds}",
+            "--backoff=0.2",
+            f"--connect-to=http=127.0.0.1:{self._web.http_port},https=127.0.0.1:{self._web.https_port}",
+            *self._flags,
+        )
+
+    def _resume(self) -> None:
+        self.story.resumes += 1
+        # The last one is not waited for yet: a process that is dead must not look as if it still led the crawl.
+        self._past.append(self._leader)
+        self._leader = self._gossamer("resume", str(self.data))
+
+    def _gossamer(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Says what it has to say to files: a pipe would stay open as long as any process that inherited it."""
+        self._runs += 1
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+        with self._said("out").open("wb") as output, self._said("err").open("wb") as errors:
+            return subprocess.Popen(  # noqa: S603 (our own program)
+                [sys.executable, "-m", "gossamer", *arguments, "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=environment,
+                cwd=self._directory,
+            )
+
+    def _said(self, end: str) -> Path:
+        return self._directory / f"run-{self._runs}.{end}"
+
+    def _goes_on(self, seconds: float) -> bool:
+        """Whether there is still a crawl after so many seconds; one that gave up is resumed."""
+        until = time.monotonic() + seconds
+        while True:
+            code = self._leader.poll()
+            if code == CrashLoop.exit_code:
+                self.story.gave_up += 1
+                self.story.repeats_allowed += self._victims.leased()
+                self.story.fetcher_deaths += 1
+                self._resume()
+            elif code is not None:
+                return False
+            elif time.monotonic() >= until:
+                return True
+            time.sleep(_LOOK_SECONDS)
+
+    def _until_it_exists(self) -> None:
+        """Before its settings are written there is nothing that could be resumed."""
+        while self._goes_on(0.0) and not (self.data / "crawl.toml").exists():
+            time.sleep(_LOOK_SECONDS)
+
+    def _until_it_ends(self) -> None:
+        if self._goes_on(PATIENCE_SECONDS):
+            self.story.failures.append(f"the crawl does not end: {self.output()[-500:]}")
+        elif self._leader.returncode != 0:
+            self.story.failures.append(f"exit code {self._leader.returncode}: {self.output()[-500:]}")
+
+    def _end_all(self) -> None:
+        for victim in self._victims.all():
+            victim.signal(signal.SIGKILL)
+        if self._leader.poll() is None:
+            self._leader.kill()
+        for process in (*self._past, self._leader):
+            process.wait()
+
+    # What is done to it.
+
+    def _do(self, event: Event) -> bool:
+        """Whether it came to it: not if the crawl was over first."""
+        match event.deed:
+            case Deed.FETCHER | Deed.PARSER:
+                return self._kill_one(event)
+            case Deed.LEADER:
+                return self._kill_leader(event)
+            case Deed.TREE:
+                return self._kill_tree()
+            case Deed.STOP:
+                return self._stop(event)
+            case Deed.TERMINATE:
+                return self._terminate(event)
+
+    def _victim(self, event: Event, *kinds: str, of_this_run: bool = True) -> Victim | None:
+        """Right after a resume there may be none but stragglers, which are about to leave."""
+        deadline = time.monotonic() + _VICTIM_SECONDS
+        while self._goes_on(0.0) and time.monotonic() < deadline:
+            found = self._victims.of(*kinds, led_by=self._leader.pid if of_this_run else None)
+            if found:
+                return found[int(event.draw * len(found))]
+            time.sleep(_LOOK_SECONDS)
+        return None
+
+    def _kill_one(self, event: Event) -> bool:
+        victim = self._victim(event, event.deed)
+        if victim is None:
+            return False
+        self._prepare(victim, event)
+        self._kill([victim])
+        return True
+
+    def _prepare(self, victim: Victim, event: Event) -> None:
+        if event.warned_seconds is not None:
+            victim.signal(signal.SIGTERM)
+            time.sleep(event.warned_seconds)
+        elif event.is_writing:
+            self.story.caught_writing += self._victims.stop(victim, is_writing=True)
+
+    def _kill(self, victims: Sequence[Victim]) -> None:
+        """All of them, and note what that may cost: what fetchers have leased, as it stands when they are gone."""
+        for victim in victims:
+            victim.signal(signal.SIGKILL)
+            self.story.deaths[victim.kind or "unnamed"] += 1
+        deadline = time.monotonic() + _VICTIM_SECONDS
+        while any(victim.is_alive for victim in victims) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS / 10)
+        fetchers = {victim.fetcher for victim in victims if victim.fetcher is not None}
+        if fetchers:
+            self.story.fetcher_deaths += 1
+            # The leader takes the others with it: they hand back what they can.
+            self.story.repeats_allowed += self._victims.leased(None if 0 in fetchers else fetchers - {None})
+
+    def _leader_itself(self) -> Victim | None:
+        """Also one that has not yet put down its name: it may be mending what the last one left."""
+        when = started(self._leader.pid) if self._goes_on(0.0) else None
+        return None if when is None else Victim(self._leader.pid, when, "leader")
+
+    def _kill_leader(self, event: Event) -> bool:
+        victim = self._leader_itself()
+        if victim is None:
+            return False
+        if event.with_stopped:
+            others = self._victims.of("fetcher", "parser")
+            if others:
+                self._victims.stop(others[int(event.draw * len(others))], is_writing=event.is_writing)
+        else:
+            self._prepare(victim, event)
+        self._kill([victim])
+        self._resume()
+        return True
+
+    def _kill_tree(self) -> bool:
+        leader = self._leader_itself()
+        if leader is None:
+            return False
+        self._kill([leader, *(victim for victim in self._victims.all() if victim.pid != leader.pid)])
+        self._resume()
+        return True
+
+    def _stop(self, event: Event) -> bool:
+        # What matters in a long one is the slots, and these are of fetchers and the leader.
+        kinds = ("leader", "fetcher") if event.is_long else ("leader", "fetcher", "parser")
+        victim = self._victim(event, *kinds, of_this_run=event.is_long)
+        if victim is None:
+            return False
+        self.story.caught_writing += self._victims.stop(victim, is_writing=event.is_writing)
+        if victim.fetcher is not None and event.stopped_seconds > _TIMES_OUT_SECONDS:
+            self.story.repeats_allowed += self._victims.leased({victim.fetcher})
+        goes_on = self._goes_on(event.stopped_seconds)
+        victim.signal(signal.SIGCONT)
+        return goes_on
+
+    def _terminate(self, event: Event) -> bool:
+        """Any of them, also one that has just been started and knows nothing yet."""
+        if not self._goes_on(0.0):
+            return False
+        found = self._victims.all()
+        if not found:
+            return False
+        victim = found[int(event.draw * len(found))]
+        victim.signal(signal.SIGTERM)
+        if victim.kind == "leader":
+            return self._after_interrupt()
+        return True
+
+    def _after_interrupt(self) -> bool:
+        try:
+            code = self._leader.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return True  # that it does not end is found out in the end
+        # Before it listens to signals, one ends it; when everything is done, one comes too late.
+        if code in {StopReason.INTERRUPTED.exit_code, -signal.SIGTERM}:
+            self._resume()
+        return True

@@ -1,0 +1,211 @@
+"""A campaign: crawls, one after the other, until every kind of event has happened as often as it was asked for."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gossamer.testing.nemesis.attack import Attack, Story
+from gossamer.testing.nemesis.checker import Findings, Forgiven, check
+from gossamer.testing.nemesis.events import EVENTS_PER_CRAWL, Deed, Event
+from gossamer.testing.web import access_log
+from gossamer.testing.web.graph import Web
+from gossamer.testing.web.processes import WebProcesses
+
+#: In turn: many short gaps, which nothing may cut shorter; and gaps longer than a restart takes, after long requests,
+#: so that one which the dead had begun and the next one to its site is judged by the gap between them. Either keeps two
+#: cores half busy, and lasts half a minute: long enough for its events.
+GROUNDS = (
+    (
+        0.3,
+        Web(
+            sites=60,
+            pages=50,
+            links_per_page=30,
+            median_bytes=4_000,
+            https_share=0.2,
+            crawl_delay_seconds=0.5,
+            latency_median_seconds=0.08,
+        ),
+    ),
+    (
+        2.0,
+        Web(
+            sites=200,
+            pages=12,
+            links_per_page=30,
+            median_bytes=4_000,
+            https_share=0.2,
+            crawl_delay_seconds=2.5,
+            latency_median_seconds=0.5,
+        ),
+    ),
+)
+#: A fetcher of 50 workers has at most 100 leases and a segment of outcomes: the bound on what is asked for twice.
+FLAGS = ("--num-fetcher-processes=3", "--num-parser-processes=2", "--fetcher-workers=50")
+
+#: Crawls beyond the plan, for events whose crawl was over before their time came.
+_MOST_FURTHER_CRAWLS = 10
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One crawl: what was done to it, and what the checker says."""
+
+    number: int
+    story: Story
+    findings: Findings
+
+    @property
+    def is_clean(self) -> bool:
+        return self.findings.is_clean and not self.story.failures
+
+    @property
+    def line(self) -> str:
+        story, found = self.story, self.findings
+        times = Counter(str(event.deed) for event in story.done)
+        done = ", ".join(f"{count} {deed}" for deed, count in sorted(times.items()))
+        gap = "none" if found.shortest_gap_seconds is None else f"{found.shortest_gap_seconds:.3f} s"
+        return (
+            f"crawl {self.number}: {story.seconds:.0f} s, {done}; {story.resumes} resumes,"
+            f" {found.requests} requests, {found.pages} pages, {found.cut_off} cut off,"
+            f" {found.repeats} repeated of {story.repeats_allowed} leased, shortest gap {gap}"
+            f": {'clean' if self.is_clean else 'BROKEN'}"
+        )
+
+    def complaints(self) -> Iterator[str]:
+        found = self.findings
+        for what, number in (
+            ("URLs lost", found.urls_lost),
+            ("pages missing", found.pages_missing),
+            ("pages doubled", found.pages_doubled),
+            ("pages unexpected", found.pages_unexpected),
+            ("short gaps", found.gaps_short),
+            ("overlaps", found.overlaps),
+        ):
+            if number:
+                yield f"{what}: {number}"
+        yield from found.others
+        yield from found.examples if not found.is_clean else ()
+        yield from self.story.failures
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """Of a whole campaign, for people (`rows`) and as JSON for programs."""
+
+    seed: int
+    crawls: int = 0
+    broken: list[int] = []
+    events: Counter[str] = msgspec.field(default_factory=Counter)
+    long_stops: int = 0
+    caught_writing: int = 0
+    deaths: Counter[str] = msgspec.field(default_factory=Counter)
+    resumes: int = 0
+    gave_up: int = 0
+    requests: int = 0
+    cut_off: int = 0
+    repeats: int = 0
+    repeats_allowed: int = 0
+    pages: int = 0
+    urls_lost: int = 0
+    pages_missing: int = 0
+    pages_doubled: int = 0
+    pages_unexpected: int = 0
+    gaps_short: int = 0
+    overlaps: int = 0
+    other_findings: int = 0
+    shortest_gap_seconds: float | None = None
+    seconds: float = 0.0
+
+    def add(self, trial: Trial) -> None:
+        story, found = trial.story, trial.findings
+        self.crawls += 1
+        if not trial.is_clean:
+            self.broken = [*self.broken, trial.number]
+        self.events.update(str(event.deed) for event in story.done)
+        self.long_stops += sum(event.is_long for event in story.done)
+        self.deaths.update(story.deaths)
+        for name in ("caught_writing", "resumes", "gave_up", "repeats_allowed", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(story, name))
+        for name in ("requests", "cut_off", "repeats", "pages", "urls_lost", "pages_missing", "pages_doubled"):
+            setattr(self, name, getattr(self, name) + getattr(found, name))
+        for name in ("pages_unexpected", "gaps_short", "overlaps"):
+            setattr(self, name, getattr(self, name) + getattr(found, name))
+        self.other_findings += len(found.others) + len(story.failures)
+        gaps = [gap for gap in (self.shortest_gap_seconds, found.shortest_gap_seconds) if gap is not None]
+        self.shortest_gap_seconds = min(gaps, default=None)
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        for name, value in msgspec.to_builtins(self).items():
+            shown = value
+            if isinstance(value, dict):
+                shown = ", ".join(f"{count} {key}" for key, count in sorted(value.items()))
+            elif isinstance(value, float):
+                shown = f"{value:.3f}"
+            yield name.replace("_", " "), str(shown)
+
+
+def attack(
+    number: int,
+    events: Sequence[Event],
+    *,
+    web: Web,
+    delay_seconds: float,
+    flags: Sequence[str] = FLAGS,
+    keep_in: Path | None = None,
+) -> Trial:
+    """One crawl. If something is wrong with it, what it left is kept in a directory of `keep_in`, if that is given."""
+    with tempfile.TemporaryDirectory(prefix="nemesis-", ignore_cleanup_errors=True) as temporary:
+        directory = Path(temporary)
+        with WebProcesses(web, log_directory=directory / "web") as serving:
+            story = Attack(directory, serving, events, delay_seconds=delay_seconds, flags=flags).run()
+        forgiven = Forgiven(repeats=story.repeats_allowed, fetcher_deaths=story.fetcher_deaths)
+        requests = list(access_log.read(serving.log_files))
+        findings = check(directory / "crawl", requests, web, delay_seconds=delay_seconds, forgiven=forgiven)
+        trial = Trial(number, story, findings)
+        if keep_in is not None and not trial.is_clean:
+            keep_in.mkdir(parents=True, exist_ok=True)
+            directory.rename(keep_in / f"crawl-{number}-{directory.name}")
+    return trial
+
+
+def campaign(
+    crawls: Sequence[Sequence[Event]],
+    seed: int,
+    tell: Callable[[str], None],
+    *,
+    first: int = 0,
+    may_add: bool = True,
+    keep_in: Path | None = None,
+) -> Totals:
+    """All these crawls of a plan, then further ones for what was left over; each has a web of its own.
+
+    `first` is the number of the first of them: it is part of what its web is drawn from.
+    """
+    totals = Totals(seed=seed)
+    waiting = [list(events) for events in crawls]
+    most = first + len(waiting) + (_MOST_FURTHER_CRAWLS if may_add else 0)
+    left: list[Event] = []
+    number = first
+    while waiting and number < most:
+        events = waiting.pop(0)
+        tell(f"crawl {number}: {'; '.join(map(str, events))}")
+        delay_seconds, web = GROUNDS[number % len(GROUNDS)]
+        web = msgspec.structs.replace(web, seed=seed + number)
+        trial = attack(number, events, web=web, delay_seconds=delay_seconds, keep_in=keep_in)
+        totals.add(trial)
+        tell(trial.line)
+        for complaint in trial.complaints():
+            tell(f"  {complaint}")
+        left += trial.story.left
+        if not waiting and left:
+            waiting, left = [left[:EVENTS_PER_CRAWL]], left[EVENTS_PER_CRAWL:]
+        number += 1
+    return totals
+
+
+def missed(totals: Totals, crawls: Sequence[Sequence[Event]]) -> Counter[str]:
+    """What was planned and did not happen."""
+    planned = Counter(str(event.deed) for events in crawls for event in events)
+    return Counter({str(deed): planned[deed] - totals.events[deed] for deed in Deed if planned[deed]}) + Counter()

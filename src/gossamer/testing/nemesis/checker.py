@@ -1,0 +1,160 @@
+"""Three witnesses of one crawl compared: the log of the web's server, the store, and the files of the sink."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gossamer.config import Settings
+from gossamer.frontier.store import Counts
+from gossamer.frontier.stores.sqlite import SqliteStore
+from gossamer.records import Reason
+from gossamer.testing.audit.auditor import audit
+from gossamer.testing.audit.report import Audit, Offence
+from gossamer.testing.audit.rules import Rules
+from gossamer.testing.web.access_log import Request
+from gossamer.testing.web.graph import Web
+
+#: Outcomes that a web without faults of its own does not explain: they are what a death made of a URL.
+_OF_DEATHS = frozenset({Reason.RETURNED, Reason.PARSE_CRASH})
+
+
+class Forgiven(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crawl that was broken may do that another may not."""
+
+    repeats: int = 0
+    fetcher_deaths: int = 0
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """What the witnesses say; nothing is wrong if and only if `is_clean`."""
+
+    requests: int
+    cut_off: int
+    repeats: int
+    shortest_gap_seconds: float | None
+    pages: int
+    urls_lost: int
+    """Reachable and never answered, admitted and not finished, or finished only because processes died."""
+    pages_missing: int
+    """Expected in the files, or counted by the store, and not there."""
+    pages_doubled: int
+    pages_unexpected: int
+    gaps_short: int
+    overlaps: int
+    others: list[str] = []
+    """Everything else that is wrong, in words."""
+    examples: list[str] = []
+
+    @property
+    def is_clean(self) -> bool:
+        wrong = (self.urls_lost, self.pages_missing, self.pages_doubled, self.pages_unexpected)
+        return not any((*wrong, self.gaps_short, self.overlaps, self.others))
+
+
+def check(data: Path, requests: Iterable[Request], web: Web, *, delay_seconds: float, forgiven: Forgiven) -> Findings:
+    """For a crawl of all of a web, from all of its home pages, that has come to its end; nothing may run any more."""
+    judged = audit(
+        requests,
+        web,
+        Rules(
+            seeds=web.seeds(),
+            delay_seconds=delay_seconds,
+            files=False,
+            repeats=forgiven.repeats,
+            restarts=forgiven.fetcher_deaths,
+            # A kill is seen by the server at once, and whoever takes over needs longer than the server: no allowance.
+            abort_lateness_seconds=0.0,
+        ),
+    )
+    others: list[str] = []
+    lines = _lines(data / "pages", others)
+    expected = _expected_pages(web)
+    times = Counter(line["url"] for line in lines)
+    missing = expected - times.keys()
+    unexpected = times.keys() - expected
+    doubled = [url for url, count in times.items() if count > 1]
+    counts = asyncio.run(_counts(data))
+    unfinished = counts.admitted - counts.finished
+    if counts.leased or counts.spooled:
+        others.append(f"the store has {counts.leased} leased and {counts.spooled} spooled")
+    if counts.pages != len(lines):
+        others.append(f"the store counts {counts.pages} pages, the files hold {len(lines)}")
+    others += _leftovers(data)
+    charges = {finding.offence: finding for finding in judged.findings}
+    own = {Offence.NEVER_FETCHED, Offence.CUT_OFF, Offence.TOO_SOON, Offence.OVERLAP}
+    others += [f"{found.offence}: {found.count}" for offence, found in charges.items() if offence not in own]
+    by_death = {reason: counts.outcomes[reason] for reason in _OF_DEATHS if counts.outcomes.get(reason)}
+    return Findings(
+        requests=judged.counts.requests,
+        cut_off=judged.counts.cut_off,
+        repeats=judged.counts.repeats,
+        shortest_gap_seconds=judged.counts.shortest_gap_seconds,
+        pages=len(lines),
+        urls_lost=_count(judged, Offence.NEVER_FETCHED)
+        + _count(judged, Offence.CUT_OFF)
+        + abs(unfinished)
+        + sum(by_death.values()),
+        pages_missing=max(len(missing), counts.pages - len(times)),
+        pages_doubled=len(doubled),
+        pages_unexpected=len(unexpected),
+        gaps_short=_count(judged, Offence.TOO_SOON),
+        overlaps=_count(judged, Offence.OVERLAP),
+        others=others,
+        examples=[
+            *_examples("missing", missing),
+            *_examples("doubled", doubled),
+            *_examples("unexpected", unexpected),
+            *(f"{reason}: {count}" for reason, count in by_death.items()),
+            *(f"admitted {counts.admitted}, finished {counts.finished}" for _ in range(unfinished != 0)),
+            *(f"{found.offence}: {found.examples[0]}" for found in judged.findings),
+        ],
+    )
+
+
+def _count(judged: Audit, offence: Offence) -> int:
+    return sum(finding.count for finding in judged.findings if finding.offence is offence)
+
+
+def _examples(what: str, urls: Sequence[str] | AbstractSet[str]) -> list[str]:
+    return [f"{what}: {url}" for url in sorted(urls)[:3]]
+
+
+def _expected_pages(web: Web) -> set[str]:
+    reachable = web.reachable(web.seeds(), files=False)
+    return {url for url in reachable if web.answer(url, attempt=web.busy_attempts).is_page}
+
+
+def _lines(directory: Path, others: list[str]) -> list[dict[str, Any]]:
+    """Of all files that have their final names; one that has not is a mistake of the end."""
+    others += [f"{file.name} is still open" for file in sorted(directory.glob("*.open"))]
+    lines: list[dict[str, Any]] = []
+    for file in sorted(directory.glob("*.jsonl")):
+        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                others.append(f"line {number} of {file.name} is no JSON")
+        if not file.read_bytes().endswith(b"\n"):
+            others.append(f"{file.name} ends within a line")
+    return lines
+
+
+def _leftovers(data: Path) -> list[str]:
+    """Segments, commit records and quarantined files that nobody will take up again."""
+    places = ("spool/open/*", "spool/ready/*", "spool/claimed/*/*", "spool/quarantine/*", "commit/*")
+    return [f"{file.relative_to(data)} is left" for place in places for file in sorted(data.glob(place))]
+
+
+async def _counts(data: Path) -> Counts:
+    store = SqliteStore(data / "frontier.db", Settings().url.slots)
+    await store.open()
+    try:
+        return await store.counts(now=await store.now())
+    finally:
+        await store.close()

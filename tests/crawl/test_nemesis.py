@@ -1,0 +1,330 @@
+"""A crawl is broken on purpose and loses nothing; the checker that says so can also say otherwise; poison pages."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer.report.resources import started
+from gossamer.testing.nemesis.attack import Attack
+from gossamer.testing.nemesis.campaign import attack
+from gossamer.testing.nemesis.checker import Findings, Forgiven, check
+from gossamer.testing.nemesis.events import CAMPAIGN, LONG_STOPS, Deed, plan
+from gossamer.testing.web import access_log
+from gossamer.testing.web.access_log import Request
+from gossamer.testing.web.graph import Web
+from gossamer.testing.web.policies import PolicyMix
+from gossamer.testing.web.processes import WebProcesses
+from gossamer.testing.web.server import Connection, SimulatedWeb
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to tell processes apart")
+
+#: Any will do; this one has each kind of event, and one that follows at once on the one before.
+SEED = 11
+EVENTS = {
+    Deed.FETCHER: 2,
+    Deed.PARSER: 2,
+    Deed.LEADER: 1,
+    Deed.TREE: 1,
+    Deed.STOP: 1,
+    Deed.TERMINATE: 1,
+}
+DELAY_SECONDS = 0.3
+
+#: Crashes the HTML parser: the parts of a table just at its cap on nesting; see docs/design.md, "Bodies and pages".
+CRASH = "<div>" * 508 + "<table><tfoot><tr></tfoot><a><p><a>"
+#: Longer than a crawl takes on a machine that does ten other things.
+PATIENCE_SECONDS = 200.0
+
+
+# The attack.
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl() -> None:
+    # The delay is longer than a restart takes, so the gap after a request that a kill cut off is put to the test.
+    web = Web(
+        sites=80,
+        pages=10,
+        links_per_page=25,
+        median_bytes=4_000,
+        https_share=0.2,
+        crawl_delay_seconds=2.0,
+        latency_median_seconds=0.4,
+    )
+    (events,) = plan(SEED, EVENTS)
+    trial = attack(0, events, web=web, delay_seconds=1.5)
+    assert trial.is_clean, "\n".join([trial.line, *trial.complaints()])
+    assert trial.story.left == []
+    assert trial.story.resumes >= 2
+    assert trial.findings.cut_off > 0  # a kill found requests in flight, so their gaps were judged
+    assert trial.findings.repeats <= trial.story.repeats_allowed
+
+
+def test_the_schedule_of_a_seed_is_always_the_same_and_has_what_was_asked_for() -> None:
+    crawls = plan(1, CAMPAIGN, long_stop_seconds=65.0)
+    assert crawls == plan(1, CAMPAIGN, long_stop_seconds=65.0) != plan(2, CAMPAIGN, long_stop_seconds=65.0)
+    events = [event for crawl in crawls for event in crawl]
+    assert Counter(event.deed for event in events) == CAMPAIGN
+    long = [event for event in events if event.is_long]
+    assert len(long) == LONG_STOPS
+    assert {event.stopped_seconds for event in long} == {65.0}
+    assert max(event.stopped_seconds for event in events if not event.is_long) < 10
+    assert max(len(crawl) for crawl in crawls) - min(len(crawl) for crawl in crawls) <= 1
+
+
+def test_a_process_that_is_dead_and_not_waited_for_does_not_run() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert started(process.pid) is not None
+        process.kill()
+        deadline = time.monotonic() + 30
+        while started(process.pid) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert Path(f"/proc/{process.pid}").exists()  # it still has its number
+
+
+# The checker.
+
+
+def without_a_page(data: Path) -> None:
+    file = next((data / "pages").glob("*.jsonl"))
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[1:]))
+
+
+def with_a_page_twice(data: Path) -> None:
+    file = next((data / "pages").glob("*.jsonl"))
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines, lines[0]]))
+
+
+def with_a_page_of_nowhere(data: Path) -> None:
+    file = next((data / "pages").glob("*.jsonl"))
+    page = json.loads(file.read_bytes().splitlines()[0]) | {"url": "http://nowhere.test/"}
+    file.write_bytes(file.read_bytes() + json.dumps(page).encode() + b"\n")
+
+
+def with_half_a_line(data: Path) -> None:
+    file = next((data / "pages").glob("*.jsonl"))
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def in_store(statement: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        with contextlib.closing(sqlite3.connect(data / "frontier.db")) as store, store:
+            assert store.execute(statement).rowcount == 1
+
+    return change
+
+
+def with_a_segment(data: Path) -> None:
+    (data / "spool" / "ready" / "00001-000-00000009.1.10.seg").write_bytes(b"")
+
+
+Log = list[Request]
+
+
+def pair_of(log: Log) -> tuple[Request, Request]:
+    """A request for a page and the next one to its site, which is another page."""
+    pages = sorted(request for request in log if request.path != "/robots.txt" and request.host == "s1.test")
+    return pages[0], pages[1]
+
+
+def shifted(log: Log, by: Callable[[Request, Request], int]) -> Log:
+    first, second = pair_of(log)
+    shift_ns = by(first, second)
+    moved = second._replace(started_at_ns=second.started_at_ns + shift_ns, ended_at_ns=second.ended_at_ns + shift_ns)
+    return [moved if request is second else request for request in log]
+
+
+def too_soon(log: Log) -> Log:
+    return shifted(log, lambda first, second: first.ended_at_ns + 290_000_000 - second.started_at_ns)
+
+
+def overlapping(log: Log) -> Log:
+    return shifted(log, lambda first, second: first.ended_at_ns - 1 - second.started_at_ns)
+
+
+def too_soon_after_one_that_was_cut_off(log: Log) -> Log:
+    first, second = pair_of(log)
+    # It was answered in the end, after all else: nothing but the gap is wrong.
+    again = first._replace(
+        started_at_ns=max(request.ended_at_ns for request in log) + 10**9,
+        ended_at_ns=max(request.ended_at_ns for request in log) + 10**9 + 1,
+    )
+    cut = first._replace(ended_at_ns=second.started_at_ns - 290_000_000, aborted=True, status=0)
+    return [cut if request is first else request for request in log] + [again]
+
+
+def with_a_request_twice(log: Log) -> Log:
+    last = max(request.ended_at_ns for request in log) + 10**9
+    return [*log, pair_of(log)[0]._replace(started_at_ns=last, ended_at_ns=last + 1)]
+
+
+def without_a_request(log: Log) -> Log:
+    return [request for request in log if request is not pair_of(log)[1]]
+
+
+def wrong(findings: Findings) -> set[str]:
+    """The names of what is wrong."""
+    named = ("urls_lost", "pages_missing", "pages_doubled", "pages_unexpected", "gaps_short", "overlaps", "others")
+    return {name for name in named if getattr(findings, name)}
+
+
+#: Each with a name of what must be found wrong, and what else follows from it.
+FAULTS_OF_FILES: list[tuple[Callable[[Path], None], set[str]]] = [
+    (without_a_page, {"pages_missing", "others"}),
+    (with_a_page_twice, {"pages_doubled", "others"}),
+    (with_a_page_of_nowhere, {"pages_unexpected", "others"}),
+    (with_half_a_line, {"pages_missing", "others"}),
+    (with_a_segment, {"others"}),
+    # A URL finished as a page, and no page; one lost between its states; one that deaths drove out.
+    (in_store("UPDATE counts SET value = value + 1 WHERE name = 'outcome page'"), {"pages_missing", "others"}),
+    (in_store("UPDATE counts SET value = value - 1 WHERE name = 'finished'"), {"urls_lost"}),
+    (in_store("UPDATE counts SET value = 1 WHERE name = 'leased'"), {"others"}),
+    (in_store("INSERT INTO counts VALUES ('outcome returned', 1)"), {"urls_lost"}),
+    (in_store("INSERT INTO counts VALUES ('outcome parse-crash', 1)"), {"urls_lost"}),
+]
+FAULTS_OF_LOG: list[tuple[Callable[[Log], Log], set[str]]] = [
+    (too_soon, {"gaps_short"}),
+    (overlapping, {"overlaps"}),
+    (too_soon_after_one_that_was_cut_off, {"gaps_short"}),
+    (with_a_request_twice, {"others"}),
+    (without_a_request, {"urls_lost"}),
+]
+
+
+def test_the_checker_finds_nothing_in_a_good_crawl_and_each_known_fault_when_it_is_put_there(tmp_path: Path) -> None:
+    web = Web(sites=4, pages=8, links_per_page=8, median_bytes=2_000, robots=PolicyMix(**dict.fromkeys(CLOSED, 0.0)))
+    flags = ("--num-fetcher-processes=1", "--num-parser-processes=1")
+    with WebProcesses(web, log_directory=tmp_path / "web") as serving:
+        run = Attack(tmp_path, serving, [], delay_seconds=DELAY_SECONDS, flags=flags)
+        assert run.run().failures == []
+    log = list(access_log.read(serving.log_files))
+
+    def found(data: Path, requests: Iterable[Request]) -> set[str]:
+        return wrong(check(data, requests, web, delay_seconds=DELAY_SECONDS, forgiven=Forgiven()))
+
+    assert found(run.data, log) == set()
+    for break_files, expected in FAULTS_OF_FILES:
+        copy = tmp_path / "copy"
+        shutil.copytree(run.data, copy)
+        break_files(copy)
+        assert found(copy, log) == expected, break_files
+        shutil.rmtree(copy)
+    for break_log, expected in FAULTS_OF_LOG:
+        assert found(run.data, break_log(log)) == expected, break_log
+
+
+#: Policies under which a site has no page to ask for, or another delay.
+CLOSED = ("forbidden", "failing", "delay", "moved", "moved_far")
+
+
+# Poison pages.
+
+
+async def crawl_of(pages: dict[str, str], directory: Path, *flags: str, environment: dict[str, str]) -> dict[str, Any]:
+    """One site with these pages, all of them linked from its home page; the summary of the crawl."""
+    home = "".join(f'<p><a href="{path}">a page</a></p>' for path in pages)
+
+    async def play(connection: Connection) -> None:
+        text = {"/": home, **pages}.get(connection.target)
+        body = f"<!doctype html><title>{connection.target}</title>{text}".encode()
+        connection.respond(404 if text is None else 200, [("Content-Type", "text/html; charset=utf-8")], body)
+
+    web = Web(sites=1, pages=1)
+    async with SimulatedWeb(web, log_directory=directory / "web", hostile={"poison.test": play}) as serving:
+        crawl = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gossamer", "crawl", "http://poison.test/", "--json"),
+            *("--email=test@example.org", "--delay=0", f"--data-dir={directory / 'crawl'}"),
+            *(f"--connect-to=http=127.0.0.1:{serving.http_port},https=127.0.0.1:{serving.https_port}", *flags),
+            stdout=asyncio.subprocess.PIPE,
+            env=os.environ | environment,
+        )
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                output, _ = await crawl.communicate()
+        finally:
+            if crawl.returncode is None:
+                crawl.kill()
+                await crawl.wait()
+    assert crawl.returncode == 0
+    summary: dict[str, Any] = json.loads(output)
+    return summary
+
+
+def pages_in(directory: Path) -> list[str]:
+    files = sorted((directory / "crawl" / "pages").glob("*.jsonl"))
+    return sorted(json.loads(line)["url"] for file in files for line in file.read_text("utf-8").splitlines())
+
+
+def assert_only_lost(summary: dict[str, Any], directory: Path, poison: set[str], good: set[str]) -> None:
+    assert summary["stop_reason"] == "exhausted"
+    assert summary["admitted"] == summary["finished"] == len(good) + len(poison) + 1
+    assert summary["failures"] == {"parse-crash": len(poison)}
+    assert pages_in(directory) == sorted(f"http://poison.test{path}" for path in {"/", *good})
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("poisoned", "parsers"), [(1, 1), (10, 4)])
+def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(tmp_path: Path, poisoned: int, parsers: int) -> None:
+    poison = {f"/poison-{number}": CRASH for number in range(poisoned)}
+    good = {f"/good-{number}": "<p>a paragraph of text</p>" for number in range(30)}
+    # Mixed, so that a poison page has neighbours before and after it in its segment.
+    mixed = dict(sorted((poison | good).items(), key=lambda page: page[0][::-1]))
+    summary = asyncio.run(crawl_of(mixed, tmp_path, f"--num-parser-processes={parsers}", environment={}))
+    assert_only_lost(summary, tmp_path, set(poison), set(good))
+    # Two deaths for each, and one more for each other parser that had not heard of it.
+    assert 2 * poisoned <= summary["restarts"] <= (1 + parsers) * poisoned
+
+
+#: No page is known that hangs the parser or eats all memory, so these words stand for one, in every process that reads
+#: pages. Times are made short; memory is limited as ever.
+DOUBLE = """
+import resource
+from gossamer.parse import record
+from gossamer.run import supervisor
+
+supervisor.HANG_CPU_SECONDS = 1.0
+set_limit = resource.setrlimit
+resource.setrlimit = lambda kind, limits: set_limit(kind, (3, 3) if kind == resource.RLIMIT_CPU else limits)
+read_page = record.read_page
+
+def read(received, *arguments, **named):
+    while b"this page hangs" in received:
+        pass
+    if b"this page eats memory" in received:
+        eaten = []
+        while True:
+            eaten.append(bytearray(16 << 20))
+    return read_page(received, *arguments, **named)
+
+record.read_page = read
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_pages_that_hang_the_parser_or_eat_its_memory_are_lost_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "double").mkdir()
+    (tmp_path / "double" / "sitecustomize.py").write_text(DOUBLE)
+    path = os.pathsep.join(filter(None, (str(tmp_path / "double"), os.environ.get("PYTHONPATH"))))
+    poison = {"/hangs": "<p>this page hangs</p>", "/eats": "<p>this page eats memory</p>"}
+    good = {f"/good-{number}": "<p>a paragraph of text</p>" for number in range(10)}
+    summary = asyncio.run(
+        crawl_of(good | poison, tmp_path, "--num-parser-processes=1", environment={"PYTHONPATH": path})
+    )
+    assert_only_lost(summary, tmp_path, set(poison), set(good))
+    assert summary["restarts"] == 4
