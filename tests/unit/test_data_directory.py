@@ -82,6 +82,19 @@ def test_a_straggler_that_was_recorded_is_ended(data: DataDirectory, monkeypatch
         other.give_up()
 
 
+def test_what_a_kill_left_before_there_was_a_crawl_is_taken_for_a_new_one(data: DataDirectory) -> None:
+    for name in ("lock", "seeds", "seeds.part", "exclusions", "crawl.toml.new"):
+        (data.root / name).write_text("old")
+    data.create()
+    data.take()
+    data.clear()
+    assert [path.name for path in data.root.iterdir()] == ["lock"]
+    data.give_up()
+    (data.root / "crawl.toml").write_text("")
+    with pytest.raises(UsageError, match="gossamer resume"):
+        data.create()
+
+
 def test_damaged_records_of_processes_stop_nobody(data: DataDirectory) -> None:
     (data.root / "processes.json").write_bytes(b"{")
     assert data.processes() is None

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_new = not data.root.exists()
     data.create()
     data.take()
+    data.clear()
     try:
         copy_seeds(arguments.url, arguments.seed_file, data.seeds, settings.url)
         take_exclusions(data, exclusions)

@@ -84,6 +84,7 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
         "still queued": f"{summary.queued:,}",
         "received": f"{summary.bytes:,} bytes",
         "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
+        "waited": _counts({name.replace("_", " "): count for name, count in summary.waits.items()}),
         "pages are in": Path(summary.data_directory) / "pages",
     }
     if is_resumable and summary.queued:

@@ -27,6 +27,9 @@ from gossamer.report.resources import started
 #: Settings that say what the frontier's entries mean: with other values, what is stored would mean something else.
 FIXED = frozenset({"site_key", "slots", "max_url_length", "strip_session_ids", "strip_tracking", "store"})
 
+#: What is written before `crawl.toml`, which makes a crawl of it: until then nothing was fetched, or even admitted.
+_BEFORE_SETTINGS = {"lock", "seeds", "seeds.part", "exclusions", "exclusions.new", "crawl.toml.new"}
+
 #: Processes of a dead leader leave by themselves within this time, unless they hang.
 _STRAGGLERS_SECONDS = 15.0
 _LOOK_SECONDS = 0.05
@@ -58,16 +61,22 @@ class DataDirectory:
     # Making one, finding one.
 
     def create(self) -> None:
-        """A new, empty one; what exists is never touched."""
+        """A new one; what exists is refused, but for what a kill may have left before there was a crawl."""
         try:
             self.root.mkdir(parents=True)
         except FileExistsError:
             if not self.root.is_dir():
                 raise UsageError(f"--data-dir: {str(self.root)!r} is a file; name a directory") from None
-            if any(self.root.iterdir()):
+            if not {path.name for path in self.root.iterdir()} <= _BEFORE_SETTINGS:
                 raise UsageError(self._refusal()) from None
         except OSError as error:
             raise UsageError(f"--data-dir: cannot make {str(self.root)!r}: {error.strerror or error}") from None
+
+    def clear(self) -> None:
+        """Remove what such a kill has left. Only after `take`: it may be somebody's who is at it at this moment."""
+        for path in self.root.iterdir():
+            if path.name in _BEFORE_SETTINGS - {"lock"}:
+                path.unlink()
 
     def _refusal(self) -> str:
         if self.settings_file.exists():
