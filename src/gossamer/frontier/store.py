@@ -71,13 +71,37 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self.admitted - self.finished - self.leased - self.spooled
 
 
+class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The connections of one process to a store on a server."""
+
+    created: int = 0
+    """Open now; never more than the pool may have."""
+    in_use: int = 0
+    waiting: int = 0
+    """Calls that wait for one."""
+    taken: int = 0
+    """How often a call has got one, ever."""
+    waited_seconds: float = 0.0
+    """How long calls have waited for one, ever, all together."""
+
+
 class Store(Protocol):
     """The frontier of one crawl, shared by all of its processes. Each process opens its own."""
 
     @property
     def is_full(self) -> bool:
-        """Whether calls of this process wait for room on the store's disk; they go on when there is some."""
+        """Whether calls of this process wait for room in the store; they go on when there is some."""
         return False
+
+    @property
+    def is_away(self) -> bool:
+        """Whether they wait for a server that does not answer; they go on when it does."""
+        return False
+
+    @property
+    def pool(self) -> PoolUse:
+        """Of the embedded store: none."""
+        return PoolUse()
 
     async def open(self) -> None:
         """Connect, and create what is missing. Raises StoreUnavailable, or UsageError where it holds another crawl."""

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores.sqlite_sites import Site, Sites, json_array, queued_url, signed
+from gossamer.frontier.stores.entries import entry_of, signed
+from gossamer.frontier.stores.sqlite_sites import Site, Sites, json_array
 from gossamer.records import Candidate, Reason
 from gossamer.url import stable_hash
 
@@ -60,7 +61,7 @@ class Admission:
             for index in new:
                 answers[index] = Reason.NEW
                 candidate = candidates[index]
-                (head if candidate.at_head else tail).append(queued_url(candidate))
+                (head if candidate.at_head else tail).append(entry_of(candidate))
             if tail:
                 self._sites.append(site, tail)
             for url in head:

@@ -2,12 +2,11 @@
 
 A queue is the site's blocks in the order of their ids: new ones get a higher id than all others, those put in front a
 lower one. `head` and `tail` are the first and the last of them, and `head_offset` bytes of the first are taken already.
-A block is a row with many URLs one behind the other, each a fixed header and the URL. So taking a URL writes the site's
+A block is a row with many URLs one behind the other; entries.py says what each is. So taking a URL writes the site's
 row alone until a block is used up.
 """
 
 import sqlite3
-import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import msgspec
 
 from gossamer.frontier.slots import slot_of
-from gossamer.records import Candidate, Lease, Reason, SiteClock
+from gossamer.frontier.stores.entries import entry_end, lease_of, signed
+from gossamer.records import Lease, Reason, SiteClock
 from gossamer.url import stable_hash
 
 #: Two such rows fill a page of 4 KiB. Smaller ones make more rows, larger ones are dearer to read for one URL.
@@ -27,11 +27,6 @@ SMALL_BLOCK_BYTES = 500
 #: So many sites that come one after the other are sorted by slot. Of 64 slots each has a thousand of them, on 20 pages.
 #: Ids are some 64 times as high as the number of sites, and not higher: short ids make short rows.
 WINDOW = 1 << 16
-
-#: Of each URL in a block: its length in bytes, fingerprint, depth, hops, attempt, returned, whether it is a seed.
-_HEADER = struct.Struct("<IQIHHHB")
-_MOST_RETURNED = 0xFFFF
-_SIGN = 1 << 63
 
 _COLUMNS = (
     "s.id, s.hash, s.name, s.slot, s.is_seeded, s.dropped, s.not_before, s.not_before_lease, s.last_request_at,"
@@ -67,35 +62,9 @@ _UPDATE_SAME = (
 _UPDATE = _UPDATE_SAME.replace(" WHERE", ", lease = ?, due_at = ? WHERE")
 
 
-def signed(number: int) -> int:
-    """64 bits as SQLite's integers have them."""
-    return (number ^ _SIGN) - _SIGN
-
-
 def json_array(numbers: Iterable[int]) -> str:
     """A list of integers as one parameter, for json_each."""
     return msgspec.json.encode(list(numbers)).decode()
-
-
-def queued_url(candidate: Candidate) -> bytes:
-    """What a candidate is in a block."""
-    url = candidate.url.encode()
-    return _HEADER.pack(
-        len(url), candidate.fingerprint, candidate.depth, candidate.hops, 0, 0, candidate.is_seed
-    ) + url  # fmt: skip
-
-
-def tried_again(url: bytes) -> bytes:
-    """The same with one attempt more."""
-    length, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
-    return _HEADER.pack(length, fingerprint, depth, hops, attempt + 1, returned, is_seed) + url[_HEADER.size :]
-
-
-def returned_once_more(url: bytes) -> bytes:
-    """The same, come back because its holder died."""
-    length, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
-    returned = min(returned + 1, _MOST_RETURNED)
-    return _HEADER.pack(length, fingerprint, depth, hops, attempt, returned, is_seed) + url[_HEADER.size :]
 
 
 class Site(msgspec.Struct, gc=False):
@@ -133,21 +102,8 @@ class Site(msgspec.Struct, gc=False):
 
     def leased(self, url: bytes, number: int, epoch: int) -> Lease:
         """One of its URLs, as it is handed out."""
-        _, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(url)
-        return Lease(
-            number,
-            self.slot,
-            epoch,
-            url[_HEADER.size :].decode(),
-            self.name,
-            fingerprint,
-            depth,
-            hops,
-            bool(is_seed),
-            attempt,
-            returned,
-            SiteClock(self.last_request_at, self.crawl_delay_seconds, self.failures),
-        )
+        clock = SiteClock(self.last_request_at, self.crawl_delay_seconds, self.failures)
+        return lease_of(url, number=number, slot=self.slot, epoch=epoch, site=self.name, clock=clock)
 
 
 def _site_id(number: int, slot: int, slots: int) -> int:
@@ -218,7 +174,7 @@ class Sites:
             block = row[-1]
             site = self._loaded[row[1]] = _site(row[:-1])
             begin = site.head_offset
-            site.head_offset = begin + _HEADER.size + _HEADER.unpack_from(block, begin)[0]
+            site.head_offset = entry_end(block, begin)
             taken.append((site, block[begin : site.head_offset]))
             if site.head_offset == len(block):
                 used_up.append(site)

@@ -10,15 +10,9 @@ import msgspec
 
 from gossamer.frontier.store import AdmitLimits, Counts, Leases
 from gossamer.frontier.stores.boot import since_boot
+from gossamer.frontier.stores.entries import returned_once_more, signed, tried_again
 from gossamer.frontier.stores.sqlite_admission import Admission
-from gossamer.frontier.stores.sqlite_sites import (
-    Site,
-    Sites,
-    json_array,
-    returned_once_more,
-    signed,
-    tried_again,
-)
+from gossamer.frontier.stores.sqlite_sites import Site, Sites, json_array
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, RobotsCopy
 from gossamer.url import stable_hash
 

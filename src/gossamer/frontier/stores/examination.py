@@ -1,0 +1,36 @@
+"""What a server is and how it is set: what `gossamer store check` shows, and what a store looks at when it opens."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from gossamer.errors import StoreUnavailable
+
+
+class Verdict(StrEnum):
+    """How much one fact matters."""
+
+    GOOD = "good"
+    ADVICE = "advice"
+    """Works, and would be better or safer otherwise."""
+    REFUSED = "refused"
+    """A crawl does not start on it, unless it is told to."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One fact about a server."""
+
+    name: str
+    value: str
+    verdict: Verdict = Verdict.GOOD
+    advice: str = ""
+    """What to change, with the very words of the server's own settings."""
+
+
+def refuse(server: str, findings: Sequence[Finding]) -> None:
+    """Raises StoreUnavailable, which says everything that is to be changed, if anything is refused."""
+    refused = [finding for finding in findings if finding.verdict is Verdict.REFUSED]
+    if refused:
+        reasons = "; ".join(f"{finding.name} is {finding.value}: {finding.advice}" for finding in refused)
+        raise StoreUnavailable(f"{server} is not fit for a crawl: {reasons} (or accept it with --unsafe-store)")

@@ -1,0 +1,149 @@
+"""Calls to a store on a server: they wait while it is away, and slow ones are named.
+
+A verb may be repeated after its reply was lost, so every trouble that passes is answered in the same way: wait, and
+make the same call again. A server that is gone for an hour costs an hour, and nobody ends because of it.
+"""
+
+import asyncio
+import logging
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TypeVar
+
+import msgspec
+
+from gossamer.errors import GossamerError, StoreUnavailable
+
+#: A call that takes longer is worth a line: with its batch it takes milliseconds.
+SLOW_SECONDS = 2.0
+#: Between attempts at a server that is away. The first is soon, because most restarts are short; the longest is what
+#: a crawl waits in vain at most when the server is back.
+_FIRST_WAIT_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS = 2.0
+#: Between attempts where somebody has to make room.
+_LONGEST_FULL_SECONDS = 30.0
+#: Before a transaction that met another one is tried again: they take milliseconds.
+_AGAIN_SECONDS = 0.02
+#: What the stores and the machinery below them are written in: the caller of a verb stands outside of it.
+_OURS = ("gossamer.frontier.stores", "asyncio")
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("gossamer.frontier")
+
+
+class Connecting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process of a crawl brings when it opens its store on a server."""
+
+    url: str
+    """With the password, if there is one; only `gossamer.url.redacted` of it may be shown."""
+    crawl: str
+    """Letters and digits: the frontiers of many crawls may share a server, and each is known by this."""
+    slots: int
+    may_create: bool = False
+    """Whether it is an error that there is no such frontier yet: it was created before, so it is lost."""
+    created_by: str = ""
+    """Host and data directory, for the person who finds it on the server."""
+    patience_seconds: float | None = None
+    """How long `open` waits for a server that does not answer; None is as long as it takes."""
+    is_unsafe: bool = False
+    """Whether settings of the server are accepted that would otherwise be refused."""
+    pool: int = 8
+    """Most connections of this process."""
+
+
+class Trouble(Enum):
+    """What passes by itself, or when somebody sees to the server."""
+
+    AWAY = "does not answer"
+    STARTING = "is starting"
+    FULL = "has no room"
+    AGAIN = "met another transaction"
+
+
+#: Says of an exception whether it passes; what does not is raised as the error that it returns.
+Judge = Callable[[Exception], Trouble | GossamerError]
+
+
+class Calls:
+    """All calls of one process to one server. `is_away` and `is_full` say what they wait for."""
+
+    def __init__(self, server: str, errors: tuple[type[Exception], ...], judge: Judge) -> None:
+        self._server = server
+        self._errors = errors
+        self._judge = judge
+        self._troubled_since: float | None = None
+        self.is_away = False
+        self.is_full = False
+        self.repeated = 0
+        """Calls that were made again."""
+
+    async def make(self, verb: str, once: Callable[[], Awaitable[T]], *, patience_seconds: float | None = None) -> T:
+        """The answer of `once`, which is called until it has one.
+
+        With `patience_seconds`, a server that was not reached in that time is given up with StoreUnavailable; one that
+        is starting is waited for in any case.
+        """
+        began_at = time.monotonic()
+        wait_seconds = _FIRST_WAIT_SECONDS
+        while True:
+            try:
+                answer = await once()
+            except self._errors as error:
+                judged = self._judge(error)
+                if isinstance(judged, GossamerError):
+                    raise judged from error
+                waited = time.monotonic() - began_at
+                if judged is Trouble.AWAY and patience_seconds is not None and waited > patience_seconds:
+                    raise StoreUnavailable(
+                        f"{self._server} does not answer: {_said(error)}; start it, or correct the address"
+                    ) from error
+                self.repeated += 1
+                if judged is Trouble.AGAIN:
+                    await asyncio.sleep(random.uniform(0.0, _AGAIN_SECONDS))  # noqa: S311 (no secret)
+                    continue
+                self._note(judged, error)
+                # Not all at the same moment: a server that has just come back has enough to do.
+                await asyncio.sleep(wait_seconds * random.uniform(0.5, 1.0))  # noqa: S311 (no secret)
+                longest = _LONGEST_FULL_SECONDS if judged is Trouble.FULL else _LONGEST_WAIT_SECONDS
+                wait_seconds = min(2 * wait_seconds, longest)
+            else:
+                self._note_answer()
+                seconds = time.monotonic() - began_at
+                if seconds > SLOW_SECONDS:
+                    _LOG.warning("%s took %.1f s, called by %s", verb, seconds, _caller())
+                return answer
+
+    def _note(self, trouble: Trouble, error: Exception) -> None:
+        if self._troubled_since is None:
+            self._troubled_since = time.monotonic()
+            _LOG.warning("%s %s, waiting: %s", self._server, trouble.value, _said(error))
+        self.is_full = trouble is Trouble.FULL
+        self.is_away = not self.is_full
+
+    def _note_answer(self) -> None:
+        if self._troubled_since is not None:
+            _LOG.warning("%s is back after %.1f s", self._server, time.monotonic() - self._troubled_since)
+            self._troubled_since = None
+            self.is_away = self.is_full = False
+
+
+def _said(error: Exception) -> str:
+    """Some have no text."""
+    return str(error) or type(error).__name__
+
+
+def _caller() -> str:
+    """Who waits for this call: the nearest frame outside of the stores."""
+    frame = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(_OURS):
+            return f"{module}.{frame.f_code.co_name}, line {frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "a task of its own"
