@@ -265,17 +265,45 @@ class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
     text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the frontier is kept, and when the crawl ends."""
+class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the frontier is kept. docs/stores.md says which store when, and how a server is to be set."""
 
     store: Annotated[
         str,
         Meta(
-            pattern=r"^sqlite\Z",
-            description="Where the frontier is kept: in the data directory, or on a server.",
-            extra={WORDING: "sqlite"},
+            pattern=r"^(sqlite|(rediss?|unix|postgres(ql)?)://[!-~]+)\Z",
+            description="Where the frontier is kept: in the data directory, or on a server. A URL with a password is"
+            " better given as GOSSAMER_STORE: whoever lists processes sees flags.",
+            extra={WORDING: "sqlite, redis://…, rediss://…, unix://… or postgresql://…"},
         ),
     ] = "sqlite"
+    store_pool: Annotated[
+        int, Meta(ge=1, le=1000, description="Most connections of each process to the store's server.")
+    ] = 4
+    store_patience_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="How long the start of a crawl waits for a server that does not answer. Once it has answered,"
+            " it is waited for as long as it takes.",
+        ),
+    ] = msgspec.field(default=30.0, name="store_patience")
+    unsafe_store: Annotated[
+        bool, Meta(description="Use a server also with settings that can lose the frontier or show it to others.")
+    ] = False
+    queue_in_memory: Annotated[
+        int,
+        Meta(
+            ge=100,
+            description="URLs of one site's queue that stay in Redis's memory; what is queued beyond them stands in"
+            " files of the data directory.",
+        ),
+    ] = 10_000
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When the crawl ends, and what is logged."""
+
     max_pages: Annotated[
         int, Meta(ge=0, description="Stop after so many pages, over all runs of the crawl; 0 is no limit.")
     ] = 0
@@ -301,6 +329,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scope: ScopeSettings = ScopeSettings()
     politeness: PolitenessSettings = PolitenessSettings()
     fetch: FetchSettings = FetchSettings()
+    frontier: FrontierSettings = FrontierSettings()
     spool: SpoolSettings = SpoolSettings()
     parse: ParseSettings = ParseSettings()
     run: RunSettings = RunSettings()

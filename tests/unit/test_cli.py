@@ -61,7 +61,13 @@ def test_an_unknown_command_is_named(run: Run) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_flag_is_named_with_the_nearest(run: Run, command: str) -> None:
-    wanted = {"settings": [], "simweb": [], "demo": [], "parse": ["x", "--url", "http://a/"]}.get(command, ["x"])
+    wanted = {
+        "settings": [],
+        "simweb": [],
+        "demo": [],
+        "parse": ["x", "--url", "http://a/"],
+        "store": ["check", "sqlite"],
+    }.get(command, ["x"])
     assert complaint(run(command, *wanted, "--jsn")).startswith("unknown argument '--jsn'")
 
 

@@ -100,7 +100,8 @@ def test_a_number_in_the_file_must_be_a_number() -> None:
         ({"urls": {"slots": 1}}, "f.toml: unknown section [urls]; did you mean url?"),
         (
             {"zzz": {}},
-            "f.toml: unknown section [zzz]; known are identity, url, scope, politeness, fetch, spool, parse, run",
+            "f.toml: unknown section [zzz]; known are "  # noqa: ISC004 (one sentence)
+            "identity, url, scope, politeness, fetch, frontier, spool, parse, run",
         ),
         ({"url": 3}, "f.toml: url = 3 is not a section; write [url] on its own line"),
     ],

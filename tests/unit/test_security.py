@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import random
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ["crawl", f"user:{SECRET}@example.org"],
         ["crawl", f"http://user:{SECRET}/x@example.org/"],
         ["crawl", f"http://user:{SECRET}@exa mple.org/\x1b[31m"],
-        ["crawl", "example.org", f"--store=redis://:{SECRET}@example.org/0"],
+        ["crawl", "example.org", f"--store=mysql://:{SECRET}@example.org/0"],
         ["crawl", "example.org", f"--stor=redis://:{SECRET}@example.org/0"],
         ["crawl", "example.org", f"--resolver=user:{SECRET}@127.0.0.1:53"],
         ["crawl", "example.org", f"--connect-to=http://user:{SECRET}@127.0.0.1:80"],
@@ -116,10 +117,36 @@ def test_no_complaint_about_the_environment_repeats_a_password(
 ) -> None:
     for variable in ("GOSSAMER_STORE", "GOSSAMER_STOR"):
         with monkeypatch.context() as patch:
-            patch.setenv(variable, f"redis://:{SECRET}@example.org/0")
+            patch.setenv(variable, f"mysql://:{SECRET}@example.org/0")
             text = said(capsys, "settings")
         assert variable in text
         assert SECRET not in text
+
+
+def test_the_settings_are_shown_without_the_password_of_the_store(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSSAMER_STORE", f"redis://user:{SECRET}@example.org/0")
+    assert main(["settings", "--email=a@example.org"]) == 0
+    text = capsys.readouterr().out
+    assert 'store = "redis://***@example.org/0"  # GOSSAMER_STORE' in text
+    assert SECRET not in text
+
+
+@pytest.mark.parametrize("scheme", ["redis", "postgresql"])
+def test_a_store_that_does_not_answer_is_named_without_its_password_and_leaves_nothing_behind(
+    scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
+        port = taken.getsockname()[1]
+        arguments = ["crawl", "example.org", "--email=a@example.org", f"--data-dir={tmp_path / 'new'}"]
+        store = f"--store={scheme}://user:{SECRET}@127.0.0.1:{port}/0"
+        assert main([*arguments, store, "--store-patience=0"]) == 3
+    text = capsys.readouterr().err
+    assert f"{scheme}://***@127.0.0.1:{port}/0 does not answer" in text
+    assert SECRET not in text
+    assert not (tmp_path / "new").exists()
 
 
 # Nothing is run.

@@ -8,7 +8,7 @@ from pathlib import Path
 from gossamer.cli import flags
 from gossamer.cli.arguments import Parser
 from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, StoreUnavailable
 from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.copy import copy_seeds
 
@@ -47,4 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
         if is_new:
             shutil.rmtree(data.root, ignore_errors=True)  # nothing was crawled: the same command may come again
         raise
-    return print_end(run_crawl(data, settings), as_json=arguments.json)
+    try:
+        summary = run_crawl(data, settings)
+    except StoreUnavailable:
+        if is_new and not data.which_frontier().is_made:
+            shutil.rmtree(data.root, ignore_errors=True)
+        raise
+    return print_end(summary, as_json=arguments.json)

@@ -18,7 +18,7 @@ from gossamer.run.leader import Leader, process_counts
 from gossamer.run.stop import StopReason
 
 #: In the order of the help.
-SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "spool", "url")
+SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "frontier", "spool", "url")
 
 
 def add_crawl_flags(parser: Parser) -> None:

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from gossamer import layers
 from gossamer.cli.arguments import Parser
 from gossamer.cli.flags import add_settings, given_layers
+from gossamer.url import redacted
 
 SUMMARY = "Check the settings as a crawl would, and print them with the source of each."
 NOTES = (
@@ -33,5 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n[{section}]")
         found = last_given.get(setting.name, layers.Given(setting.default, "default"))
         # An absent text has no value that could be written back, so its line stays a comment.
-        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(found.value)}  # {found.source}")
+        # Nor is a password shown.
+        shown = redacted(found.value) if isinstance(found.value, str) else found.value
+        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(shown)}  # {found.source}")
     return 0

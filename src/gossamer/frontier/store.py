@@ -83,6 +83,8 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
     """How often a call has got one, ever."""
     waited_seconds: float = 0.0
     """How long calls have waited for one, ever, all together."""
+    outages: int = 0
+    """How often the server was away, or had no room."""
 
 
 class Store(Protocol):

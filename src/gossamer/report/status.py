@@ -14,8 +14,8 @@ TERMINAL_SECONDS = 5.0
 FILE_SECONDS = 60.0
 
 #: Above the soft, above the hard limit of the spool; for descriptors, ports, memory or the disk, in a fetcher; for the
-#: disk, in a parser. The names are those of the processes' own statistics.
-WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits")
+#: disk, in a parser; for a server that was away. The names are those of the processes' own statistics.
+WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits", "store_outages")
 
 #: Outcomes that are no failure.
 _KEPT = {Reason.PAGE, Reason.REDIRECT}

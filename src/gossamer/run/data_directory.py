@@ -3,14 +3,17 @@
 crawl.toml         the settings it runs with; a resume reads them
 seeds              the copy, and beside it the offset up to which it is admitted
 exclusions         the copy of the exclude file
+frontier.json      which frontier is this crawl's, and whether it was made
 processes.json     the processes of the last run, and the owners of its slots
 lock               held by every process of a run
-frontier.db, spool/, pages/, log/
+frontier.db        the embedded store; queues/ with one on Redis
+spool/, pages/, log/
 """
 
 import contextlib
 import fcntl
 import os
+import secrets
 import signal
 import time
 import tomllib
@@ -25,7 +28,7 @@ from gossamer.frontier.admission import Exclusions, parse_exclusions
 from gossamer.report.resources import started
 
 #: Settings that say what the frontier's entries mean: with other values, what is stored would mean something else.
-FIXED = frozenset({"site_key", "slots", "max_url_length", "strip_session_ids", "strip_tracking", "store"})
+FIXED = frozenset({"site_key", "slots", "max_url_length", "strip_session_ids", "strip_tracking"})
 
 #: What is written before `crawl.toml`, which makes a crawl of it: until then nothing was fetched, or even admitted.
 _BEFORE_SETTINGS = {"lock", "seeds", "seeds.part", "exclusions", "exclusions.new", "crawl.toml.new"}
@@ -44,6 +47,15 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
     owners: list[str]
 
 
+class Frontier(msgspec.Struct, frozen=True, kw_only=True):
+    """Which frontier is this crawl's, as `frontier.json` has it."""
+
+    crawl: str
+    """Its name on a server, where others may have theirs."""
+    is_made: bool = False
+    """Once it was made, a store without it has lost it: it must not be made again, as if nothing had been crawled."""
+
+
 class DataDirectory:
     """The paths of one crawl, and its lock. Opened by the leader; the others only ask it for paths."""
 
@@ -53,8 +65,10 @@ class DataDirectory:
         self.seeds = root / "seeds"
         self.exclusions_file = root / "exclusions"
         self.frontier = root / "frontier.db"
+        self.queues = root / "queues"
         self.spool = root / "spool"
         self.log = root / "log"
+        self._frontier_file = root / "frontier.json"
         self._processes_file = root / "processes.json"
         self._lock: int | None = None
 
@@ -103,7 +117,21 @@ class DataDirectory:
                 lines += ["", f"[{section}]"]
             value = values[setting.name]
             lines.append(f"{'# ' if value == '' else ''}{setting.name} = {layers.show(value)}")
-        replace_file(self.settings_file, ("\n".join(lines) + "\n").encode())
+        # The store's URL may hold a password.
+        replace_file(self.settings_file, ("\n".join(lines) + "\n").encode(), mode=0o600)
+
+    def which_frontier(self) -> Frontier:
+        try:
+            return msgspec.json.decode(self._frontier_file.read_bytes(), type=Frontier)
+        except FileNotFoundError:
+            return Frontier(crawl=secrets.token_hex(6))
+        except (OSError, msgspec.DecodeError) as error:
+            raise UsageError(
+                f"{str(self._frontier_file)!r} cannot be read: {error}; it names the crawl's frontier: bring it back"
+            ) from None
+
+    def record_frontier(self, frontier: Frontier) -> None:
+        replace_file(self._frontier_file, msgspec.json.encode(frontier))
 
     def note(self, parser: str) -> Path:
         """The page that a parser is on."""
@@ -188,10 +216,11 @@ class DataDirectory:
         return True
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """The whole new content or the old one, whatever happens."""
     temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -17,8 +17,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from gossamer.config import Settings
+from gossamer.errors import StoreUnavailable
 from gossamer.frontier.politeness import LONGEST_HOLD_SECONDS
-from gossamer.frontier.store import Counts
+from gossamer.frontier.store import Counts, Store
 from gossamer.report.logs import LogFile
 from gossamer.report.resources import give_large_blocks_back, own_usage, raise_descriptor_limit
 from gossamer.report.status import WAITS, StatusLine, Summary, summarise
@@ -39,7 +40,8 @@ LOOK_SECONDS = 0.25
 FETCHERS_LEAVE_SECONDS = 30.0
 #: Of an interrupted run: the current page takes a second at worst, a commit as long as the disk.
 PARSERS_LEAVE_SECONDS = 60.0
-#: Of an interrupted run that is short of something: what is in flight ends, and who waits for room waits in vain.
+#: Of an interrupted run that is short of something, or without its store: what is in flight ends, and who waits for
+#: room, or for an answer, waits in vain.
 SHORT_LEAVE_SECONDS = 8.0
 #: What those that were killed have left is put right in this time, or by the next run.
 MEND_SECONDS = 5.0
@@ -62,6 +64,7 @@ class Leader:
         self._loaded: Loaded | None = None
         self._is_paused = False
         self._is_short = False
+        self._is_away = False
         self._is_recorded = True
 
     async def run(self) -> Summary:
@@ -71,7 +74,7 @@ class Leader:
         logs = LogFile(self._data.log, "leader", self._settings.run.log_level)
         logs.open()
         try:
-            async with Workshop(self._data, self._settings) as workshop:
+            async with Workshop(self._data, self._settings, is_leader=True) as workshop:
                 return await self._lead(workshop, logs, cpu_before)
         finally:
             logs.close()
@@ -82,10 +85,10 @@ class Leader:
         latest = LONGEST_HOLD_SECONDS + self._settings.politeness.delay_seconds
         run = await store.begin_run(latest_not_before_seconds=latest)
         await mend_all(self._data, workshop)
-        before = await store.counts(now=await store.now())
+        before = await _counts(workshop)
         supervisor = Supervisor(self._data, lambda dead: mend_after(self._data, workshop, dead), self._record)
         self._supervisor = supervisor
-        self._listen(logs)
+        self._listen(logs, store)
         fetchers, parsers = _orders(self._data, self._settings, run)
         self._own = workshop.fetcher(fetchers[0])
         self._owner = fetchers[0].owner
@@ -98,7 +101,7 @@ class Leader:
             reason = await self._watch(workshop)
             log.info("stopping: %s", reason)
             reason = await self._stop(reason)
-            after = await store.counts(now=await store.now())
+            after = await self._last_counts(workshop)
         finally:
             await self._leave_nothing_behind()
         log.info("stopped: %s", reason)
@@ -119,31 +122,57 @@ class Leader:
 
     async def _watch(self, workshop: Workshop) -> StopReason:
         """Until there is a reason to stop, or something of ours has failed."""
-        while True:
-            self._raise_failure()
-            if self._interrupted.is_set():
-                return StopReason.INTERRUPTED
-            counts = await workshop.store.counts(now=await workshop.store.now())
-            self._supervisor.note_progress(counts.finished)
-            seeds_are_loaded = self._loaded is not None and self._loaded.is_complete
-            reason = reason_to_stop(
-                counts,
-                self._settings.run,
-                elapsed_seconds=time.monotonic() - self._began_at,
-                seeds_are_loaded=seeds_are_loaded,
-            )
-            if reason is not None:
-                return reason
-            if is_waiting_for_commit(counts, self._settings.run, seeds_are_loaded=seeds_are_loaded):
-                self._supervisor.tell("parser", Command(do="commit"))
-            self._supervisor.end_hanging()
-            self._look_at_disk()
-            self._look_at_shortages(workshop)
-            if not self._is_recorded:
-                self._record()
-            self._status.show(counts, self._in_flight(), self._waits_for(counts))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._interrupted.wait(), LOOK_SECONDS)
+        counting = asyncio.create_task(_counts(workshop))
+        counts = Counts()
+        try:
+            while True:
+                self._raise_failure()
+                if self._interrupted.is_set():
+                    return StopReason.INTERRUPTED
+                # A store that is away answers when it is back; signals, processes and the disk are looked at meanwhile.
+                await asyncio.wait({counting}, timeout=LOOK_SECONDS)
+                if counting.done():
+                    counts = counting.result()
+                    reason = self._judge(counts)
+                    if reason is not None:
+                        return reason
+                    counting = asyncio.create_task(_counts(workshop))
+                self._supervisor.end_hanging()
+                self._look_at_disk()
+                self._look_at_shortages(workshop)
+                if not self._is_recorded:
+                    self._record()
+                self._status.show(counts, self._in_flight(), self._waits_for(workshop, counts))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._interrupted.wait(), LOOK_SECONDS)
+        finally:
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
+
+    def _judge(self, counts: Counts) -> StopReason | None:
+        """What the counts say: whether to stop, whether to commit, whether those that died stood in the way."""
+        self._supervisor.note_progress(counts.finished)
+        seeds_are_loaded = self._loaded is not None and self._loaded.is_complete
+        reason = reason_to_stop(
+            counts,
+            self._settings.run,
+            elapsed_seconds=time.monotonic() - self._began_at,
+            seeds_are_loaded=seeds_are_loaded,
+        )
+        if reason is None and is_waiting_for_commit(counts, self._settings.run, seeds_are_loaded=seeds_are_loaded):
+            self._supervisor.tell("parser", Command(do="commit"))
+        return reason
+
+    async def _last_counts(self, workshop: Workshop) -> Counts:
+        """For the summary. A store that is away now was away when others wanted to put things in order, too."""
+        try:
+            async with asyncio.timeout(MEND_SECONDS if workshop.store.is_away else None):
+                return await _counts(workshop)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"stopped while the store does not answer; nothing is lost: gossamer resume {self._data.root}"
+                " when it is back"
+            ) from None
 
     async def _load_seeds(self, workshop: Workshop) -> None:
         loader = SeedLoader(self._data.seeds, workshop.store, workshop.rules, self._settings.url)
@@ -170,6 +199,10 @@ class Leader:
 
     def _look_at_shortages(self, workshop: Workshop) -> None:
         """Of any process, as it reports it; the log files may be on the very disk that is full."""
+        is_away = workshop.store.is_away
+        if is_away != self._is_away:
+            self._is_away = is_away
+            self._warn("the store does not answer: waiting for it" if is_away else "the store is back: going on")
         is_short = bool(workshop.store.is_full or self._own_count("is_short") or self._supervisor.total("is_short"))
         if is_short and not self._is_short:
             self._warn("short of disk, descriptors or memory: waiting for it; the log files say who, and for what")
@@ -186,7 +219,9 @@ class Leader:
         self._own.obey(command)
         self._supervisor.tell("fetcher", command)
 
-    def _waits_for(self, counts: Counts) -> str:
+    def _waits_for(self, workshop: Workshop, counts: Counts) -> str:
+        if workshop.store.is_away:
+            return "waits: the store does not answer"
         if self._is_paused:
             return f"paused: less than {self._settings.run.min_free_bytes:,} bytes free on the disk"
         if self._is_short:
@@ -222,11 +257,11 @@ class Leader:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    def _listen(self, logs: LogFile) -> None:
+    def _listen(self, logs: LogFile, store: Store) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt)
-        answer_signals(loop, logs)
+        answer_signals(loop, logs, store)
 
     def _interrupt(self) -> None:
         if self._interrupted.is_set():
@@ -252,8 +287,9 @@ class Leader:
             gone.cancel()
             reason = StopReason.INTERRUPTED
         self._tell_to_leave("parser", Command(do="drain"), restart=False)
-        await self._until_gone("fetcher", SHORT_LEAVE_SECONDS if self._is_short else FETCHERS_LEAVE_SECONDS)
-        await self._until_gone("parser", SHORT_LEAVE_SECONDS if self._is_short else PARSERS_LEAVE_SECONDS)
+        is_in_vain = self._is_short or self._is_away
+        await self._until_gone("fetcher", SHORT_LEAVE_SECONDS if is_in_vain else FETCHERS_LEAVE_SECONDS)
+        await self._until_gone("parser", SHORT_LEAVE_SECONDS if is_in_vain else PARSERS_LEAVE_SECONDS)
         return reason
 
     def _tell_to_leave(self, kind: Kind, command: Command, *, restart: bool) -> None:
@@ -292,6 +328,10 @@ class Leader:
             self._is_recorded = False
         else:
             self._is_recorded = True
+
+
+async def _counts(workshop: Workshop) -> Counts:
+    return await workshop.store.counts(now=await workshop.store.now())
 
 
 def _orders(data: DataDirectory, settings: Settings, run: int) -> tuple[list[Orders], list[Orders]]:

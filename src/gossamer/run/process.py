@@ -14,7 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, StoreUnavailable
+from gossamer.frontier.store import Store
 from gossamer.report.logs import LogFile
 from gossamer.report.resources import (
     descriptor_kinds,
@@ -25,6 +26,7 @@ from gossamer.report.resources import (
 )
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import REPORT_SECONDS, Command, Numbers, Orders, Report
+from gossamer.run.stores import store_numbers
 from gossamer.run.wiring import Workshop
 
 log = logging.getLogger("gossamer.run")
@@ -52,17 +54,20 @@ async def serve(orders: Orders) -> None:
     try:
         async with Workshop(data, orders.settings) as workshop:
             work: Work = workshop.fetcher(orders) if orders.kind == "fetcher" else workshop.parser(orders)
-            await _serve(work, logs)
+            await _serve(work, workshop.store, logs)
+    except StoreUnavailable as error:
+        log.error("%s", error)  # noqa: TRY400 (the leader says it to the person)
+        raise
     finally:
         logs.close()
 
 
-async def _serve(work: Work, logs: LogFile) -> None:
+async def _serve(work: Work, store: Store, logs: LogFile) -> None:
     loop = asyncio.get_running_loop()
     leave = Command(do="drain")
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.obey, leave)
-    answer_signals(loop, logs)
+    answer_signals(loop, logs, store)
     commands = loop.create_task(_hear(work))
     reports = loop.create_task(_report_on(work))
     try:
@@ -98,20 +103,21 @@ def _say(report: Report) -> None:
         os.write(sys.stdout.fileno(), msgspec.json.encode(report) + b"\n")
 
 
-def answer_signals(loop: asyncio.AbstractEventLoop, logs: LogFile) -> None:
+def answer_signals(loop: asyncio.AbstractEventLoop, logs: LogFile, store: Store) -> None:
     """SIGHUP reopens the log, SIGUSR1 writes what the process uses into it; in the leader as in all others."""
     loop.add_signal_handler(signal.SIGHUP, logs.reopen)
-    loop.add_signal_handler(signal.SIGUSR1, _log_usage)
+    loop.add_signal_handler(signal.SIGUSR1, _log_usage, store)
 
 
-def _log_usage() -> None:
+def _log_usage(store: Store) -> None:
     usage = own_usage()
     log.warning(
-        "uses %.1f CPU seconds, %d bytes of memory, %d descriptors: %s",
+        "uses %.1f CPU seconds, %d bytes of memory, %d descriptors: %s; store: %s",
         usage.cpu_seconds,
         usage.memory_bytes,
         usage.descriptors,
         descriptor_kinds(),
+        store_numbers(store),
     )
 
 
@@ -131,6 +137,8 @@ def main() -> int:
         else:
             limit_memory(PARSER_MEMORY_BYTES)
         asyncio.run(serve(orders))
+    except StoreUnavailable as error:
+        return error.exit_code
     except GossamerError as error:
         print(f"{orders.name}: {error}", file=sys.stderr)  # noqa: T201 (the leader's terminal is ours)
         return error.exit_code

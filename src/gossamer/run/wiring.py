@@ -1,4 +1,4 @@
-"""Which store, which sinks, which client: the only file that names them."""
+"""Which sinks, which client: the only file that names them. stores.py beside it says which store."""
 
 import asyncio
 import logging
@@ -13,12 +13,12 @@ from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
-from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.parse.note import PageNote
 from gossamer.parse.worker import Parser
 from gossamer.report.lag import LoopLag
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Command, Numbers, Orders
+from gossamer.run.stores import open_store, store_endpoints, store_numbers
 from gossamer.sinks.commit import Committer
 from gossamer.sinks.jsonl import JsonLinesSink
 from gossamer.spool.directory import SpoolDirectory
@@ -27,16 +27,13 @@ from gossamer.spool.writer import SegmentWriter
 log = logging.getLogger("gossamer.run")
 
 
-def _store(data: DataDirectory, settings: Settings) -> Store:
-    return SqliteStore(data.frontier, settings.url.slots)
-
-
 class FetcherWork:
     """A fetcher with its client, as a process or the leader runs it."""
 
-    def __init__(self, client: Client, fetcher: Fetcher) -> None:
+    def __init__(self, client: Client, fetcher: Fetcher, store: Store) -> None:
         self._client = client
         self._fetcher = fetcher
+        self._store = store
         self._lag = LoopLag()
 
     async def run(self) -> None:
@@ -57,14 +54,16 @@ class FetcherWork:
             self._fetcher.go_on()
 
     def numbers(self) -> Numbers:
-        return msgspec.convert(msgspec.to_builtins(self._fetcher.statistics()) | self._lag.numbers(), Numbers)
+        own = msgspec.to_builtins(self._fetcher.statistics())
+        return msgspec.convert(own | self._lag.numbers() | store_numbers(self._store), Numbers)
 
 
 class ParserWork:
     """A parser with its note."""
 
-    def __init__(self, parser: Parser, note: PageNote) -> None:
+    def __init__(self, parser: Parser, note: PageNote, store: Store) -> None:
         self._parser = parser
+        self._store = store
         self._note = note
 
     async def run(self) -> None:
@@ -80,21 +79,29 @@ class ParserWork:
             self._parser.commit_soon()
 
     def numbers(self) -> Numbers:
-        return msgspec.convert(msgspec.to_builtins(self._parser.statistics()), Numbers)
+        return msgspec.convert(msgspec.to_builtins(self._parser.statistics()) | store_numbers(self._store), Numbers)
 
 
 class Workshop:
     """One process's store, rules and spool, and what is built on them. The store is open within `async with`."""
 
-    def __init__(self, data: DataDirectory, settings: Settings) -> None:
+    def __init__(self, data: DataDirectory, settings: Settings, *, is_leader: bool = False) -> None:
         self._data = data
         self._settings = settings
-        self.store = _store(data, settings)
+        self._is_leader = is_leader
+        self._which = data.which_frontier()
+        self.store = open_store(data, settings, self._which, is_leader=is_leader)
         self.rules = AdmissionRules(settings.scope, data.exclusions())
         self.spool = SpoolDirectory(data.spool)
 
     async def __aenter__(self) -> Self:
+        is_new = self._is_leader and not self._which.is_made
+        if is_new:
+            # Its name first: a kill in between must not leave a frontier that nobody knows.
+            self._data.record_frontier(self._which)
         await self.store.open()
+        if is_new:
+            self._data.record_frontier(msgspec.structs.replace(self._which, is_made=True))
         return self
 
     async def __aexit__(
@@ -103,7 +110,11 @@ class Workshop:
         await self.store.close()
 
     def fetcher(self, orders: Orders) -> FetcherWork:
-        client = Client(self._settings.fetch, user_agent=self._settings.identity.user_agent(version("gossamer")))
+        client = Client(
+            self._settings.fetch,
+            user_agent=self._settings.identity.user_agent(version("gossamer")),
+            forbidden_endpoints=store_endpoints(self._settings.frontier.store),
+        )
         fetcher = Fetcher(
             owner=orders.owner,
             slots=orders.slots,
@@ -114,7 +125,7 @@ class Workshop:
             spool=self.spool,
             rules=self.rules,
         )
-        return FetcherWork(client, fetcher)
+        return FetcherWork(client, fetcher, self.store)
 
     def parser(self, orders: Orders) -> ParserWork:
         sink = JsonLinesSink(self._data.root, orders.run, orders.name)
@@ -130,4 +141,4 @@ class Workshop:
             note=note,
             suspects={(suspect.segment, suspect.index) for suspect in orders.suspects},
         )
-        return ParserWork(parser, note)
+        return ParserWork(parser, note, self.store)

@@ -1,1 +1,1 @@
-"""The stores: each keeps the promises of `frontier/store.py` on its own technology. Only `run/wiring.py` names one."""
+"""The stores: each keeps the promises of `frontier/store.py` on its own technology. Only `run/stores.py` names one."""

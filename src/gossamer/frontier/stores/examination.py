@@ -28,9 +28,9 @@ class Finding(msgspec.Struct, frozen=True):
     """What to change, with the very words of the server's own settings."""
 
 
-def refuse(server: str, findings: Sequence[Finding]) -> None:
+def refuse(server: str, findings: Sequence[Finding], *, hint: str = " (or accept it with --unsafe-store)") -> None:
     """Raises StoreUnavailable, which says everything that is to be changed, if anything is refused."""
     refused = [finding for finding in findings if finding.verdict is Verdict.REFUSED]
     if refused:
         reasons = "; ".join(f"{finding.name} is {finding.value}: {finding.advice}" for finding in refused)
-        raise StoreUnavailable(f"{server} is not fit for a crawl: {reasons} (or accept it with --unsafe-store)")
+        raise StoreUnavailable(f"{server} is not fit for a crawl: {reasons}{hint}")

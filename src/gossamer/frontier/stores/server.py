@@ -44,7 +44,7 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """Letters and digits: the frontiers of many crawls may share a server, and each is known by this."""
     slots: int
     may_create: bool = False
-    """Whether it is an error that there is no such frontier yet: it was created before, so it is lost."""
+    """Whether the frontier is made if it is not there. Once it was made, its absence is a loss, and said to be one."""
     created_by: str = ""
     """Host and data directory, for the person who finds it on the server."""
     patience_seconds: float | None = None
@@ -78,6 +78,7 @@ class Calls:
         self._troubled_since: float | None = None
         self.is_away = False
         self.is_full = False
+        self.outages = 0
         self.repeated = 0
         """Calls that were made again."""
 
@@ -120,6 +121,7 @@ class Calls:
     def _note(self, trouble: Trouble, error: Exception) -> None:
         if self._troubled_since is None:
             self._troubled_since = time.monotonic()
+            self.outages += 1
             _LOG.warning("%s %s, waiting: %s", self._server, trouble.value, _said(error))
         self.is_full = trouble is Trouble.FULL
         self.is_away = not self.is_full

@@ -43,7 +43,9 @@ class ServerClock:
     """One process's view of it: `read` for each answer of the server to "what time is it"."""
 
     def __init__(self) -> None:
-        self._ahead: float | None = None
+        self._least = float("-inf")
+        """Of how far the store's time is ahead of `steady`."""
+        self._most = float("inf")
 
     @staticmethod
     def steady() -> float:
@@ -56,8 +58,11 @@ class ServerClock:
         `now` is the store's time that the server told between these two moments of `steady`.
         """
         least, most = now - answered_at, now - asked_at
-        before, self._ahead = self._ahead, (least + most) / 2
-        if before is None or least - JUMP_SECONDS <= before <= most + JUMP_SECONDS:
+        if least <= self._most and most >= self._least:
+            # Both are true, so what they have in common is: the quickest of many calls counts.
+            self._least, self._most = max(least, self._least), min(most, self._most)
             return 0.0
-        self._ahead = before
-        return before - (least + most) / 2
+        if least <= self._most + JUMP_SECONDS and most >= self._least - JUMP_SECONDS:
+            self._least, self._most = least, most
+            return 0.0
+        return (self._least + self._most) / 2 - (least + most) / 2

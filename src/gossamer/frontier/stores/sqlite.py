@@ -8,14 +8,17 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-from gossamer.errors import UsageError
+from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.stores.examination import Finding, Verdict, refuse
 from gossamer.frontier.stores.sqlite_thread import StoreThread
 from gossamer.frontier.stores.sqlite_verbs import BUSY_SECONDS, Verbs, encode_robots
 from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy
 
 #: Marks the file as ours, as SQLite's `file` magic does: "Goss".
 APPLICATION_ID = 0x476F7373
+#: The first with RETURNING.
+OLDEST_SQLITE = (3, 35, 0)
 #: Goes up with every change of the schema.
 SCHEMA_VERSION = 2
 #: SQLite itself asks again after 1, 2, 5 ms and then ever more slowly, up to 100 ms: who has waited longest would be
@@ -48,8 +51,9 @@ class SqliteStore(Store):
     cut at most the transactions since the last checkpoint, and never the order of them.
     """
 
-    def __init__(self, path: Path, slots: int) -> None:
+    def __init__(self, path: Path, slots: int, *, may_create: bool = True) -> None:
         self._path = path
+        self._may_create = may_create
         self._slots = slots
         self._thread = StoreThread(str(path))
         self._turn = 0
@@ -62,6 +66,12 @@ class SqliteStore(Store):
         await self._thread.open(self._connect)
 
     def _connect(self) -> tuple[sqlite3.Connection, Verbs]:
+        refuse("SQLite", examine_sqlite(), hint="")
+        if not self._may_create and not (self._path.exists() and self._path.stat().st_size):
+            raise StoreUnavailable(
+                f"the frontier in {self._path} is gone: it was made before, so something has removed it; bring it back"
+                " from a backup, or start a new crawl"
+            )
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=128
         )
@@ -185,6 +195,20 @@ class SqliteStore(Store):
     async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
         encoded = [encode_robots(copy) for copy in copies]
         await self._thread.call(lambda verbs: verbs.save_robots(encoded))
+
+
+def examine_sqlite() -> list[Finding]:
+    """The library that this Python has; there is nothing to set."""
+    is_new_enough = sqlite3.sqlite_version_info >= OLDEST_SQLITE
+    oldest = ".".join(map(str, OLDEST_SQLITE))
+    return [
+        Finding(
+            "SQLite",
+            sqlite3.sqlite_version,
+            Verdict.GOOD if is_new_enough else Verdict.REFUSED,
+            "" if is_new_enough else f"{oldest} is needed: use a Python with a newer one",
+        )
+    ]
 
 
 def _use_log(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,109 @@
+"""Which store a crawl's frontier is in: from the setting to the object. Only this file names one.
+
+The modules of a server's store are imported when it is asked for: a crawl on the embedded one needs neither client.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from types import ModuleType
+from urllib.parse import urlsplit
+
+from gossamer.config import Settings
+from gossamer.errors import UsageError
+from gossamer.frontier.store import Store
+from gossamer.frontier.stores.examination import Finding
+from gossamer.frontier.stores.server import Connecting
+from gossamer.frontier.stores.sqlite import SqliteStore, examine_sqlite
+from gossamer.run.data_directory import DataDirectory, Frontier
+from gossamer.url import redacted
+
+#: By the scheme of the store's URL: where its modules are, and the port where it names none.
+_SERVERS = {
+    "redis": ("redis", 6379),
+    "rediss": ("redis", 6379),
+    "unix": ("redis", 0),
+    "postgresql": ("postgres", 5432),
+    "postgres": ("postgres", 5432),
+}
+EMBEDDED = "sqlite"
+
+Examine = Callable[[str], Awaitable[list[Finding]]]
+Remove = Callable[[str, str], Awaitable[None]]
+
+
+def open_store(data: DataDirectory, settings: Settings, which: Frontier, *, is_leader: bool) -> Store:
+    """Of one process; it is not open yet. The leader makes the frontier if it never was, and gives up a server that
+    does not answer; the others come when it has answered once, and wait."""
+    where = settings.frontier
+    may_create = is_leader and not which.is_made
+    if where.store == EMBEDDED:
+        return SqliteStore(data.frontier, settings.url.slots, may_create=may_create)
+    connecting = Connecting(
+        url=where.store,
+        crawl=which.crawl,
+        slots=settings.url.slots,
+        may_create=may_create,
+        created_by=f"{socket.gethostname()}:{data.root.resolve()}",
+        patience_seconds=where.store_patience_seconds if is_leader else None,
+        is_unsafe=where.unsafe_store,
+        pool=where.store_pool,
+    )
+    module = _module(where.store)
+    store: Store
+    if module.__name__.endswith("redis"):
+        store = module.RedisStore(connecting, queues=data.queues, queue_in_memory=where.queue_in_memory)
+    else:
+        store = module.PostgresStore(connecting)
+    return store
+
+
+def store_endpoints(url: str) -> frozenset[tuple[str, int]]:
+    """Where the store's server listens: no page may send the crawler there."""
+    parts = urlsplit(url)
+    if url == EMBEDDED or not parts.hostname:
+        return frozenset()
+    port = parts.port or _SERVERS[parts.scheme][1]
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return frozenset()  # it cannot be reached either
+    return frozenset((str(address[0]).partition("%")[0], port) for *_, address in found)
+
+
+def store_numbers(store: Store) -> dict[str, int]:
+    """What a process tells of its connections."""
+    pool = store.pool
+    return {
+        "store_connections": pool.created,
+        "store_in_use": pool.in_use,
+        "store_waiting": pool.waiting,
+        "store_taken": pool.taken,
+        "store_waited_milliseconds": round(pool.waited_seconds * 1000),
+        "store_outages": pool.outages,
+    }
+
+
+async def examine(url: str) -> list[Finding]:
+    if url == EMBEDDED:
+        return examine_sqlite()
+    of_server: Examine = _module(url, "_examination").examine
+    return await of_server(url)
+
+
+async def remove(url: str, crawl: str) -> None:
+    """One crawl's frontier, from a server."""
+    if url == EMBEDDED:
+        raise UsageError("sqlite: the embedded frontier is a file of the data directory; remove that")
+    from_server: Remove = _module(url, "_examination").remove
+    await from_server(url, crawl)
+
+
+def _module(url: str, suffix: str = "") -> ModuleType:
+    scheme = url.partition("://")[0]
+    if scheme not in _SERVERS:
+        raise UsageError(
+            f"{redacted(url)!r}: not a store; give sqlite, redis://HOST:PORT/DB, rediss://…, unix://PATH or"
+            " postgresql://USER@HOST:PORT/DATABASE"
+        )
+    return import_module(f"gossamer.frontier.stores.{_SERVERS[scheme][0]}{suffix}")

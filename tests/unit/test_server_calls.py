@@ -1,0 +1,147 @@
+"""Calls to a server: waited for while it is away, repeated where that helps, given up where it does not."""
+
+import asyncio
+import logging
+import re
+
+import pytest
+
+from gossamer.errors import GossamerError, StoreUnavailable
+from gossamer.frontier.stores import server
+from gossamer.frontier.stores.server import Calls, Trouble
+
+
+class Refused(Exception):  # noqa: N818 (what a server says)
+    """An error of some client library, and what it means."""
+
+    def __init__(self, meaning: Trouble | GossamerError) -> None:
+        super().__init__("the library's words")
+        self.meaning = meaning
+
+
+def judge(error: Exception) -> Trouble | GossamerError:
+    assert isinstance(error, Refused)
+    return error.meaning
+
+
+def calls() -> Calls:
+    return Calls("redis://***@host/0", (Refused,), judge)
+
+
+class Server:
+    """Answers after so many troubles."""
+
+    def __init__(self, *troubles: Trouble | GossamerError) -> None:
+        self.troubles = list(troubles)
+        self.asked = 0
+
+    async def once(self) -> str:
+        self.asked += 1
+        if self.troubles:
+            raise Refused(self.troubles.pop(0))
+        return "answer"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each wait would have been."""
+    waits: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return waits
+
+
+def test_a_server_that_is_away_is_waited_for_with_growing_pauses(no_waiting: list[float]) -> None:
+    away = Server(*[Trouble.AWAY] * 20)
+    assert asyncio.run(calls().make("admit", away.once)) == "answer"
+    assert away.asked == 21
+    assert no_waiting[0] <= 0.1
+    assert 1.0 <= max(no_waiting) <= 2.0
+
+
+def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    made = calls()
+
+    async def crowd() -> None:
+        servers = [Server(*[Trouble.AWAY] * 3) for _ in range(10)]
+        await asyncio.gather(*(made.make("admit", one.once) for one in servers))
+
+    asyncio.run(crowd())
+    words = [record.getMessage() for record in caplog.records]
+    assert words[0] == "redis://***@host/0 does not answer, waiting: the library's words"
+    assert [word for word in words if "does not answer" in word] == words[:1]
+    assert re.fullmatch(r"redis://\*\*\*@host/0 is back after \d+\.\d s", words[-1])
+    assert (made.is_away, made.is_full, made.outages, made.repeated) == (False, False, 1, 30)
+
+
+def test_what_is_waited_for_can_be_seen() -> None:
+    made = calls()
+    seen = []
+
+    async def once() -> str:
+        seen.append((made.is_away, made.is_full))
+        if len(seen) < 4:
+            raise Refused([Trouble.AWAY, Trouble.STARTING, Trouble.FULL][len(seen) - 1])
+        return "answer"
+
+    asyncio.run(made.make("admit", once))
+    assert seen == [(False, False), (True, False), (True, False), (False, True)]
+
+
+def test_two_transactions_that_met_are_no_outage(caplog: pytest.LogCaptureFixture) -> None:
+    made = calls()
+    assert asyncio.run(made.make("admit", Server(*[Trouble.AGAIN] * 3).once)) == "answer"
+    assert (made.outages, made.repeated) == (0, 3)
+    assert not caplog.records
+
+
+def test_what_does_not_pass_is_raised_at_once() -> None:
+    refusing = Server(StoreUnavailable("wrong password"))
+    with pytest.raises(StoreUnavailable, match="wrong password"):
+        asyncio.run(calls().make("open", refusing.once))
+    assert refusing.asked == 1
+
+
+def test_a_start_gives_up_a_server_that_never_answered_but_not_one_that_is_starting() -> None:
+    with pytest.raises(StoreUnavailable, match=r"redis://\*\*\*@host/0 does not answer: the library's words; start it"):
+        asyncio.run(calls().make("open", Server(*[Trouble.AWAY] * 3).once, patience_seconds=0.0))
+    starting = Server(*[Trouble.STARTING] * 50)
+    assert asyncio.run(calls().make("open", starting.once, patience_seconds=0.0)) == "answer"
+
+
+async def committer(made: Calls, away: Server) -> None:
+    await made.make("finish", away.once)
+
+
+def test_a_slow_call_is_named_with_its_caller(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "SLOW_SECONDS", -1.0)
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(committer(calls(), Server()))
+    (record,) = caplog.records
+    assert re.fullmatch(
+        rf"finish took 0\.0 s, called by {re.escape(__name__)}\.committer, line \d+", record.getMessage()
+    )
+
+
+def test_a_cancelled_call_is_not_made_again() -> None:
+    async def cancelled() -> int:
+        away = Server(*[Trouble.AWAY] * 1000)
+        task = asyncio.create_task(calls().make("admit", away.once))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        asked = away.asked
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return away.asked - asked
+
+    assert asyncio.run(cancelled()) == 0
