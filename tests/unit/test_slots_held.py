@@ -81,3 +81,27 @@ def test_our_deadline_passes_before_anybody_else_can_have_the_slot(monkeypatch: 
         monkeypatch.undo()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("late_seconds", "wait_seconds"), [(0.0, 10.0), (70.0, 1.0)])
+def test_a_renewal_that_took_too_long_is_soon_followed_by_another(
+    late_seconds: float, wait_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        raise asyncio.CancelledError
+
+    async def run() -> None:
+        held = HeldSlots(ModelStore(1), "me", [0], delay_seconds=0)
+        await held.renew()
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + late_seconds)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            await held.keep()
+        monkeypatch.undo()
+
+    asyncio.run(run())
+    assert waits == [wait_seconds]

@@ -18,7 +18,8 @@ RENEWAL_SECONDS = 10.0
 #: How much earlier we stop than others may begin: more than the slowest call may have made them see the store's time
 #: ahead of what it is.
 _MARGIN_SECONDS = 5.0
-#: While a slot is still another's: what a dead one held is taken over soon after its time has run out.
+#: While a slot is still another's: what a dead one held is taken over soon after its time has run out. Also after a
+#: renewal that took so long, because the store was away, that it has run out already.
 _TAKEOVER_SECONDS = 1.0
 
 
@@ -93,7 +94,7 @@ class HeldSlots:
         """Renew for ever."""
         while True:
             are_all = len(self.epochs) == len(self._slots)
-            await asyncio.sleep(RENEWAL_SECONDS if are_all else _TAKEOVER_SECONDS)
+            await asyncio.sleep(RENEWAL_SECONDS if are_all and self.are_current else _TAKEOVER_SECONDS)
             await self.renew()
 
     async def give_up(self) -> None:
