@@ -25,6 +25,8 @@ _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 2.0
 #: Between attempts where somebody has to make room.
 _LONGEST_FULL_SECONDS = 30.0
+#: Whatever the patience is: to connect and be answered may take so long.
+_LEAST_ATTEMPT_SECONDS = 5.0
 #: Before a transaction that met another one is tried again: they take milliseconds.
 _AGAIN_SECONDS = 0.02
 #: What the stores and the machinery below them are written in: the caller of a verb stands outside of it.
@@ -92,7 +94,9 @@ class Calls:
         wait_seconds = _FIRST_WAIT_SECONDS
         while True:
             try:
-                answer = await once()
+                # What takes the connection and says nothing is no server of ours, and is given up no later than others.
+                async with asyncio.timeout(_attempt_seconds(began_at, patience_seconds)):
+                    answer = await once()
             except self._errors as error:
                 judged = self._judge(error)
                 if isinstance(judged, GossamerError):
@@ -131,6 +135,12 @@ class Calls:
             _LOG.warning("%s is back after %.1f s", self._server, time.monotonic() - self._troubled_since)
             self._troubled_since = None
             self.is_away = self.is_full = False
+
+
+def _attempt_seconds(began_at: float, patience_seconds: float | None) -> float | None:
+    if patience_seconds is None:
+        return None
+    return max(_LEAST_ATTEMPT_SECONDS, began_at + patience_seconds - time.monotonic())
 
 
 def _said(error: Exception) -> str:

@@ -1,0 +1,89 @@
+#!lua flags=allow-oom
+-- Takes or keeps slots, and takes back what their former owners held.
+--
+-- KEYS     headers of the slots that are wanted
+-- ARGV[1]  msgpack: owner, now, until, delay, number of all slots
+-- Answers  the epoch of each, or -1 for those of another owner
+
+local slots = open_slots()
+if not slots then
+  return GONE
+end
+
+local owner, now, until_time, delay, all_slots = unpack(cmsgpack.unpack(ARGV[1]), 1, 5)
+
+-- URLs, and sites, of which some may have spooled their URL already.
+local function take_back(slot)
+  local key = slot.prefix .. 'leased'
+  local fields = call('HGETALL', key)
+  local busy = call('SMEMBERS', slot.prefix .. 'busy')
+  local leases, names = {}, {}
+  for j = 1, #fields, 2 do
+    local name, entry = site_and_entry(fields[j + 1], 1)
+    leases[#leases + 1] = {tonumber(fields[j]), name, entry}
+    names[#names + 1] = name
+  end
+  for _, name in ipairs(busy) do
+    names[#names + 1] = name
+  end
+  if #names == 0 then
+    return
+  end
+  local sites = load_sites(slot, names)
+  call('UNLINK', key)
+  -- The one that was taken first stands first again.
+  table.sort(leases, function(one, other) return one[1] > other[1] end)
+  for _, lease in ipairs(leases) do
+    requeue(slot, sites[lease[2]], one_more(lease[3], RETURNED), true)
+  end
+  for _, site in ipairs(slot.touched) do
+    site[LEASE] = 0
+    site[NOT_BEFORE] = math.max(site[NOT_BEFORE], now + math.max(delay, site[CRAWL_DELAY]))
+    site[IS_CHANGED] = true
+  end
+  write_sites(slot)
+end
+
+-- What a call was given and is held no more is of no use to the same call. Here, because owners call every few seconds.
+local function forget_calls(slot)
+  local calls = call('HGETALL', slot.prefix .. 'calls')
+  if #calls == 0 then
+    return
+  end
+  local serials = {}
+  for j, number in ipairs(call('HKEYS', slot.prefix .. 'leased')) do
+    serials[j] = math.floor(tonumber(number) / all_slots)
+  end
+  local gone = {}
+  for j = 1, #calls, 2 do
+    local first, last = unpacked('<dd', calls[j + 1])
+    local is_held = false
+    for _, serial in ipairs(serials) do
+      is_held = is_held or (first <= serial and serial <= last)
+    end
+    if not is_held then
+      gone[#gone + 1] = calls[j]
+    end
+  end
+  in_portions('HDEL', slot.prefix .. 'calls', gone)
+end
+
+local epochs = {}
+for i, slot in ipairs(slots) do
+  local key = slot.prefix .. 'w'
+  local holder, held_until = unpack(call('HMGET', key, 'owner', 'until'), 1, 2)
+  if holder and holder ~= owner and tonumber(held_until) > now then
+    epochs[i] = -1
+  else
+    if holder ~= owner then
+      slot.header[EPOCH] = slot.header[EPOCH] + 1
+      slot.is_changed = true
+      take_back(slot)
+    end
+    call('HSET', key, 'owner', owner, 'until', until_time)
+    forget_calls(slot)
+    epochs[i] = slot.header[EPOCH]
+  end
+end
+write_headers(slots)
+return epochs
