@@ -9,13 +9,10 @@ redis_examination.py   versions and settings; what is on a server, and how it is
 """
 
 import uuid
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
-
-import msgspec
 
 from gossamer.errors import UsageError
 from gossamer.frontier.slots import slot_of
@@ -28,6 +25,7 @@ from gossamer.frontier.stores.redis_keys import CRAWLS_KEY, VERSION, check_crawl
 from gossamer.frontier.stores.redis_pool import Reply, packed
 from gossamer.frontier.stores.redis_queues import Queues
 from gossamer.frontier.stores.redis_server import RedisServer
+from gossamer.frontier.stores.robots_copies import decode_robots, encode_robots
 from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.server_clock import ClockFacts, ServerClock, at_begin_of_run
 from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy
@@ -288,11 +286,7 @@ class RedisStore(Store):
             by_slot.setdefault(slot_of(origin, self._slots), []).append(origin)
         copies = await self._run("load_robots", "load_robots", by_slot, codec.encode([*by_slot.values()]))
         asked = [origin for of_slot in by_slot.values() for origin in of_slot]
-        return {
-            origin: msgspec.msgpack.decode(zlib.decompress(copy), type=RobotsCopy)
-            for origin, copy in zip(asked, copies, strict=True)
-            if copy is not None
-        }
+        return {origin: decode_robots(copy) for origin, copy in zip(asked, copies, strict=True) if copy is not None}
 
     async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
         for step in _steps(list(copies), BATCH):
@@ -300,7 +294,7 @@ class RedisStore(Store):
             words: list[bytes] = []
             for copy in step:
                 place = places.setdefault(slot_of(copy.origin, self._slots), len(places) + 1)
-                words += [b"%d" % place, copy.origin.encode(), zlib.compress(msgspec.msgpack.encode(copy), 1)]
+                words += [b"%d" % place, copy.origin.encode(), encode_robots(copy)]
             await self._run("save_robots", "save_robots", places, *words)
 
     async def _run(self, verb: str, script: str, slots: Iterable[int], *arguments: bytes) -> Reply:

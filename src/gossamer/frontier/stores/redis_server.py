@@ -1,5 +1,6 @@
 """A Redis server as the store sees it: scripts by name, and what its errors mean."""
 
+import functools
 import hashlib
 import ssl
 from importlib import resources
@@ -50,7 +51,7 @@ class Script:
 
     def __init__(self, name: str, common: str) -> None:
         self.name = name
-        text = _text(f"{name}.lua")
+        text = _script_files()[name]
         # The first line says to the server what kind of script it is, and has to stay the first.
         first, _, rest = text.partition("\n")
         self.source = f"{first}\n{common}\n{rest}".encode()
@@ -68,8 +69,11 @@ class Script:
         )
 
 
-def _text(name: str) -> str:
-    return resources.files(__package__).joinpath("redis_scripts", name).read_text("utf-8")
+@functools.cache
+def _script_files() -> dict[str, str]:
+    """All at once, when the store is made: later there may be no descriptor left to read a file."""
+    files = resources.files(__package__).joinpath("redis_scripts").iterdir()
+    return {file.name.removesuffix(".lua"): file.read_text("utf-8") for file in files if file.name.endswith(".lua")}
 
 
 class RedisServer:
@@ -80,7 +84,7 @@ class RedisServer:
         self.name = self.address.server
         self._crawl = crawl
         self._pool = Pool(self.address, pool)
-        self._common = _text("common.lua")
+        self._common = _script_files()["common"]
         self._scripts: dict[str, Script] = {}
         self._calls = Calls(self.name, (RedisError, OSError), self._judge)
 

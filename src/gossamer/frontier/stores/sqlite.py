@@ -11,8 +11,9 @@ from typing import TypeVar
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
 from gossamer.frontier.stores.examination import Finding, Verdict, refuse
+from gossamer.frontier.stores.robots_copies import encode_robots
 from gossamer.frontier.stores.sqlite_thread import StoreThread
-from gossamer.frontier.stores.sqlite_verbs import BUSY_SECONDS, Verbs, encode_robots
+from gossamer.frontier.stores.sqlite_verbs import BUSY_SECONDS, Verbs
 from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy
 
 #: Marks the file as ours, as SQLite's `file` magic does: "Goss".
@@ -193,7 +194,7 @@ class SqliteStore(Store):
         return await self._thread.call(lambda verbs: verbs.load_robots(origins), writes=False)
 
     async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
-        encoded = [encode_robots(copy) for copy in copies]
+        encoded = [(copy.origin, encode_robots(copy)) for copy in copies]
         await self._thread.call(lambda verbs: verbs.save_robots(encoded))
 
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 import time
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -11,6 +10,7 @@ import msgspec
 from gossamer.frontier.store import AdmitLimits, Counts, Leases
 from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.entries import returned_once_more, signed, tried_again
+from gossamer.frontier.stores.robots_copies import decode_robots
 from gossamer.frontier.stores.sqlite_admission import Admission
 from gossamer.frontier.stores.sqlite_sites import Site, Sites, json_array
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, RobotsCopy
@@ -359,7 +359,7 @@ class Verbs:
             "SELECT r.origin, r.copy FROM json_each(?) AS wanted CROSS JOIN robots AS r ON r.origin = wanted.value",
             (msgspec.json.encode(list(origins)).decode(),),
         )
-        return {origin: msgspec.msgpack.decode(zlib.decompress(copy), type=RobotsCopy) for origin, copy in rows}
+        return {origin: decode_robots(copy) for origin, copy in rows}
 
     def save_robots(self, copies: Iterable[tuple[str, bytes]]) -> None:
         """Encoded by `encode_robots` already: compressing is no work for a transaction."""
@@ -371,11 +371,6 @@ class Verbs:
 
     def _set_meta(self, name: str, value: float) -> None:
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
-
-
-def encode_robots(copy: RobotsCopy) -> tuple[str, bytes]:
-    """Lightly compressed: they are written once a day for each origin, and most are a kilobyte of English words."""
-    return copy.origin, zlib.compress(msgspec.msgpack.encode(copy), 1)
 
 
 def _with_prefix(prefix: str, totals: Counter[str]) -> dict[str, int]:
