@@ -6,13 +6,12 @@ by never calling again: its slots are disowned or lapse, and another owner takes
 """
 
 import asyncio
+import contextlib
 import itertools
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,13 +26,12 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from gossamer.frontier.slots import slot_of
-from gossamer.frontier.store import AdmitLimits, Leases, Store
-from gossamer.frontier.stores.sqlite import SqliteStore
+from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, SiteClock
 from gossamer.testing.stores.model import ModelStore
+from gossamer.testing.stores.places import Place
 from gossamer.url import stable_hash
 
-EXAMPLES = 500
 STEP_COUNT = 40
 SLOTS = 3
 SITES = [f"site{number}.example" for number in range(6)]
@@ -188,6 +186,16 @@ class Ledger:
             self.closed_until[site] = max(self.closed_until[site], now + delay)
 
 
+def at_once(verb: Awaitable[T]) -> T:
+    """The answer of a verb of the model, which waits for nothing: without the cost of an event loop."""
+    step = verb.__await__()
+    try:
+        next(step)
+    except StopIteration as answer:
+        return cast("T", answer.value)
+    raise AssertionError("the model waits for something")
+
+
 def _named_the_same(one: Pair, other: Pair) -> bool:
     no_clock = SiteClock()
     return all(replace(one[side], clock=no_clock) == replace(other[side], clock=no_clock) for side in (REAL, MODEL))
@@ -294,13 +302,16 @@ STEPS = st.sampled_from(
 class FrontierMachine(RuleBasedStateMachine):
     """The store under test and the model, one step at a time, at times that the machine decides."""
 
+    place: ClassVar[Place]
+    """Where each example has a frontier of its own."""
+
     def __init__(self) -> None:
         super().__init__()
+        self._ends = contextlib.ExitStack()
         self._loop = asyncio.new_event_loop()
-        # In memory where the system has such a place: the steps are many, and what is tested is no disk.
-        memory = Path("/dev/shm")
-        self._directory = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
-        self._real = self.make(Path(self._directory.name))
+        self._ends.callback(self._loop.close)
+        self._frontier = self._ends.enter_context(self.place.frontier(SLOTS))
+        self._real = self._frontier.store()
         self._run(self._real.open())
         self._now = float(int(self._run(self._real.now())))
         self._model = FollowingModel(SLOTS, lambda: self._now)
@@ -311,16 +322,15 @@ class FrontierMachine(RuleBasedStateMachine):
         self._calls = itertools.count()
         self._turns = itertools.count()
 
-    def make(self, directory: Path) -> Store:
-        """A new handle on the frontier under test."""
-        raise NotImplementedError
-
     def _run(self, verb: Awaitable[T]) -> T:
         return self._loop.run_until_complete(verb)
 
+    def _of(self, store: Store, verb: Awaitable[T]) -> T:
+        return at_once(verb) if store is self._model else self._run(verb)
+
     def _both(self, verb: Callable[[Store], Awaitable[T]]) -> T:
         """For verbs whose answer the contract determines."""
-        real, model = self._run(verb(self._real)), self._run(verb(self._model))
+        real, model = self._run(verb(self._real)), at_once(verb(self._model))
         assert real == model
         return real
 
@@ -349,7 +359,7 @@ class FrontierMachine(RuleBasedStateMachine):
         until = self._now + lasts
 
         def own(store: Store) -> dict[int, int]:
-            return self._run(store.own(owner, slots, now=self._now, until=until, delay_seconds=delay))
+            return self._of(store, store.own(owner, slots, now=self._now, until=until, delay_seconds=delay))
 
         real, model = own(self._real), own(self._model)
         assert real.keys() == model.keys()
@@ -390,7 +400,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def _lease(self, call: LeaseCall) -> list[Pair]:
         def lease(store: Store, slots: dict[int, int]) -> Leases:
-            return self._run(
+            return self._of(
+                store,
                 store.lease(
                     call.call,
                     slots,
@@ -398,7 +409,7 @@ class FrontierMachine(RuleBasedStateMachine):
                     now=self._now,
                     delay_seconds=call.delay_seconds,
                     max_pages=call.max_pages,
-                )
+                ),
             )
 
         real = lease(self._real, call.real_slots)
@@ -440,7 +451,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         for _ in range(1 + is_lost):
             self._run(self._real.release(releases(REAL)))
-            self._run(self._model.release(releases(MODEL)))
+            at_once(self._model.release(releases(MODEL)))
         for release in releases(REAL):
             self._ledger.release(release)
 
@@ -452,7 +463,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         def refused_by_all() -> set[int]:
             real = self._run(self._real.spool(segment, moves(REAL)))
-            model = self._run(self._model.spool(segment, moves(MODEL)))
+            model = at_once(self._model.spool(segment, moves(MODEL)))
             assert real == {move.lease.number for move in moves(REAL) if self._ledger.spool(segment, move)}
             assert model == {pair.model.number for pair, _ in picked if pair.real.number in real}
             return real
@@ -482,7 +493,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         for _ in range(2):
             self._run(self._real.finish(finished(REAL)))
-            self._run(self._model.finish(finished(MODEL)))
+            at_once(self._model.finish(finished(MODEL)))
         for done in finished(REAL):
             self._ledger.finish(done)
 
@@ -496,29 +507,33 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def reopen(self, is_new_run: bool) -> None:
         self._run(self._real.close())
-        self._real = self.make(Path(self._directory.name))
+        self._real = self._frontier.store(may_create=False)
         self._run(self._real.open())
         if is_new_run:
             self._both(lambda store: store.begin_run(latest_not_before_seconds=LATE))
 
     @invariant()
     def every_url_is_in_one_state_and_all_are_counted(self) -> None:
-        counts = self._both(lambda store: store.counts(now=self._now))
+        spooled = self._ledger.spooled
+        segments = Counter(where.segment for where in spooled.values())
+        # One site each time: it is due from the same moment on in both.
+        turn, is_before = divmod(next(self._turns), 2)
+        closed_until = list(self._ledger.closed_until.values()) or [self._now]
+        opens_at = closed_until[turn % len(closed_until)] - 0.25 * is_before
+
+        async def facts(store: Store) -> tuple[Counts, Counts, dict[str, int]]:
+            return await store.counts(now=self._now), await store.counts(now=opens_at), await store.segments()
+
+        counts, _, known = self._both(facts)
         states = Counter(self._ledger.states.values())
         assert (counts.queued, counts.leased, counts.spooled, counts.finished) == (
             *(states[name] for name in ("queued", "leased", "spooled", "finished")),
         )
         assert counts.admitted == states.total()
         assert counts.sites_busy == len(self._ledger.busy)
-        segments = self._both(lambda store: store.segments())
-        assert segments == Counter(where.segment for where in self._ledger.spooled.values())
-        # One site each time: it is due from the same moment on in both.
-        if self._ledger.closed_until:
-            turn, is_before = divmod(next(self._turns), 2)
-            opens_at = list(self._ledger.closed_until.values())[turn % len(self._ledger.closed_until)]
-            self._both(lambda store: store.counts(now=opens_at - 0.25 * is_before))
+        assert known == segments
         for segment in segments:
-            numbers = {n for n, where in self._ledger.spooled.items() if where.segment == segment}
+            numbers = {n for n, where in spooled.items() if where.segment == segment}
             assert self._run(self._real.spooled(segment)) == numbers
 
     def _sweep(self) -> None:
@@ -549,36 +564,18 @@ class FrontierMachine(RuleBasedStateMachine):
                 self._sweep()
         finally:
             self._run(self._real.close())
-            self._loop.close()
-            self._directory.cleanup()
-
-
-class ModelMachine(FrontierMachine):
-    """The model under test: what is wrong with it, the ledger finds."""
-
-    def __init__(self) -> None:
-        self._store = ModelStore(SLOTS)
-        super().__init__()
-
-    def make(self, _: Path) -> Store:
-        return self._store
-
-
-class SqliteMachine(FrontierMachine):
-    """The embedded store; every reopening is a new connection to the same file."""
-
-    def make(self, directory: Path) -> Store:
-        return SqliteStore(directory / "frontier.db", SLOTS)
+            self._ends.close()
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)  # it is the number of steps that is limited, however slow the machine is
-@pytest.mark.parametrize("machine", [ModelMachine, SqliteMachine])
-def test_a_store_answers_as_the_model_does_whatever_happens(machine: type[FrontierMachine]) -> None:
+@pytest.mark.timeout(1800)  # it is the number of steps that is limited, however slow the machine is
+def test_a_store_answers_as_the_model_does_whatever_happens(histories: tuple[Place, int]) -> None:
+    """The model too: what is wrong with it, the ledger finds."""
+    place, number = histories
     run_state_machine_as_test(
-        machine,
+        type("Machine", (FrontierMachine,), {"place": place}),
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=number,
             stateful_step_count=STEP_COUNT,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -21,7 +21,7 @@ OLDEST = 150_000
 _PATIENCE_SECONDS = 5.0
 #: Removing the tables of a large frontier, and counting what is in them.
 _LONG_SECONDS = 600.0
-#: Connections that a crawl of some processes takes: 8 of each of a dozen. The default of the server is 100.
+#: Connections that a crawl of a dozen processes takes, 4 each, twice over. The default of the server is 100.
 _CONNECTIONS = 100
 _SHARED_BUFFERS_BYTES = 512 << 20
 _WAL_BYTES = 4 << 30
@@ -122,7 +122,7 @@ async def findings(connection: Connection, url: str, schema: str | None) -> list
         _judged(
             "max_connections", f"{facts['max_connections']}, {facts['connections']} of them in use",
             facts["max_connections"] - facts["connections"] >= _CONNECTIONS // 2, Verdict.ADVICE,
-            f"each process of a crawl takes up to 8: set max_connections = {_CONNECTIONS} or more",
+            f"each process of a crawl takes up to `store_pool`, 4: set max_connections = {_CONNECTIONS} or more",
         ),
         _judged(
             "shared_buffers", _mebibytes(facts["shared_buffers"]), facts["shared_buffers"] >= _SHARED_BUFFERS_BYTES,

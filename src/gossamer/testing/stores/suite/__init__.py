@@ -14,7 +14,18 @@ What the contract leaves open is left open here too: in which order slots are se
 at the same moment comes first, which numbers name leases and epochs.
 """
 
-from gossamer.testing.stores.suite import admission, counting, leasing, owning, releasing, shares, spooling
+from gossamer.testing.stores.suite import (
+    admission,
+    batches,
+    counting,
+    leasing,
+    names,
+    owning,
+    releasing,
+    shares,
+    spooling,
+    together,
+)
 from gossamer.testing.stores.suite.trial import SLOTS, Check, Trial, run
 
 __all__ = ["SLOTS", "Check", "Trial", "checks", "run"]
@@ -22,5 +33,5 @@ __all__ = ["SLOTS", "Check", "Trial", "checks", "run"]
 
 def checks() -> list[Check]:
     """All checks, in reading order: admission first, then along the way of a URL."""
-    stages = (admission, shares, leasing, releasing, spooling, owning, counting)
+    stages = (admission, shares, leasing, releasing, spooling, owning, counting, names, batches, together)
     return [check for stage in stages for name, check in vars(stage).items() if name.startswith("test_")]

@@ -144,6 +144,10 @@ async def test_the_shares_hold_in_a_batch_of_thousands(trial: Trial) -> None:
     assert await trial.admit(*days, limits=limits) == [NEW] * 1_100 + [PATH_VARIANTS] * 900
     pages = [link("a.example", str(number)) for number in range(2_500)]
     assert await trial.admit(*pages, limits=limits) == [NEW] * 1_900 + [SITE_FULL] * 600
+    # All of it at once, because one by one takes long: 3,000 are queued, no more and no fewer.
+    await trial.own()
+    await trial.release(await trial.lease_one(), dropped=Reason.SITE_FAILING)
+    assert (await trial.counts()).outcomes == {Reason.SITE_FAILING: 2_999}
 
 
 async def test_fingerprints_of_paths_take_all_64_bits(trial: Trial) -> None:
