@@ -2,10 +2,11 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
-from gossamer.cli.arguments import Parser, print_row, printable
+from gossamer.cli.arguments import Parser, printable
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.stores.examination import Finding, Verdict
 from gossamer.run import stores
@@ -35,18 +36,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.crawl is not None:
         raise UsageError(f"store check: {arguments.crawl!r}: only remove takes a crawl")
     findings = asyncio.run(stores.examine(arguments.url))
-    for finding in findings:
-        if arguments.json:
+    is_fit = all(finding.verdict is not Verdict.REFUSED for finding in findings)
+    if arguments.json:
+        for finding in findings:
             print(msgspec.json.encode(finding).decode())
-        else:
-            _print(finding)
-    if any(finding.verdict is Verdict.REFUSED for finding in findings):
-        return StoreUnavailable.exit_code
-    return 0
+    else:
+        _print(findings)
+        print(f"{redacted(arguments.url)} is {'fit' if is_fit else 'not fit'} for a crawl")
+    return 0 if is_fit else StoreUnavailable.exit_code
 
 
-def _print(finding: Finding) -> None:
-    word = "" if finding.verdict is Verdict.GOOD else f"  ({finding.verdict})"
-    print_row(finding.name, f"{printable(finding.value)}{word}")
-    if finding.advice:
-        print_row("", f"  → {finding.advice}")
+def _print(findings: Sequence[Finding]) -> None:
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        word = "" if finding.verdict is Verdict.GOOD else f"  ({finding.verdict})"
+        print(f"  {printable(finding.name):<{width}}  {printable(finding.value)}{word}")
+        if finding.advice:
+            print(f"  {'':<{width}}  → {printable(finding.advice)}")
