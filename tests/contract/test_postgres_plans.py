@@ -130,7 +130,8 @@ def scans(plan: dict[str, Any]) -> list[str]:
 
 @pytest.mark.long
 def test_statements_lock_rows_in_the_order_of_their_keys(large: str) -> None:
-    """Either they sort first, or they follow an array that the caller has sorted, row by row."""
+    """Either they sort first, or they follow an array that the caller has sorted, row by row, or they look for an array
+    of keys in the index, which does that in the order of the index."""
     plans = asyncio.run(explained(large))
     kinds = [node["Node Type"] for node in nodes(plans["lock_sites"])]
     assert kinds in (["LockRows", "Sort", "Index Scan"], ["LockRows", "Index Scan"])
@@ -147,7 +148,7 @@ def test_statements_lock_rows_in_the_order_of_their_keys(large: str) -> None:
             for node in nodes(plans[name])
             if (node["Node Type"], node.get("Relation Name")) == ("ModifyTable", table)
         ]
-        assert scans(change) == ["Function Scan", index], name
+        assert scans(change) == (["Function Scan", index] if table == "sites" else [index]), name
 
 
 @pytest.mark.long

@@ -30,6 +30,8 @@ from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsC
 
 #: URLs of one transaction: some 10 ms, during which others wait for the sites that it has locked.
 BATCH = 1_000
+#: Likewise of `finish`, which looks each URL up in its arguments: twice as many take four times as long there.
+FINISH_BATCH = 250
 #: After so many calls that count something a handle folds what was counted: of each process so many rows wait at most.
 FOLD_EVERY = 100
 #: A site that could have been leased so long ago is waited for if somebody has it locked.
@@ -197,8 +199,8 @@ class PostgresStore(Store):
         return await self._count("spool", lambda connection: verbs.spool(connection, self._slots, segment, moves))
 
     async def finish(self, finished: Sequence[Finished]) -> None:
-        for begin in range(0, len(finished), BATCH):
-            await self._finish(finished[begin : begin + BATCH])
+        for begin in range(0, len(finished), FINISH_BATCH):
+            await self._finish(finished[begin : begin + FINISH_BATCH])
 
     async def _finish(self, step: Sequence[Finished]) -> None:
         await self._count("finish", lambda connection: verbs.finish(connection, step))

@@ -243,17 +243,19 @@ async def _return(connection: Connection, slots: int, moves: Mapping[int, Move])
 
 
 async def finish(connection: Connection, finished: Sequence[Finished]) -> None:
-    given: dict[tuple[int, str], Finished] = {}
-    for done in finished:
-        given.setdefault((done.number, done.segment), done)
-    ordered = [given[key] for key in sorted(given)]
-    await connection.execute(
-        statement("finish"),
-        [done.number for done in ordered],
-        [done.segment for done in ordered],
-        [str(done.reason) for done in ordered],
-        [done.received_bytes for done in ordered],
-    )
+    left: Sequence[Finished] = finished
+    while left:
+        # The statement looks up a number once. Whoever names one twice, in two segments, say, has two statements.
+        given: dict[int, Finished] = {}
+        left = [done for done in left if given.setdefault(done.number, done) is not done]
+        ordered = [given[number] for number in sorted(given)]
+        await connection.execute(
+            statement("finish"),
+            [done.number for done in ordered],
+            [done.segment for done in ordered],
+            [str(done.reason) for done in ordered],
+            [done.received_bytes for done in ordered],
+        )
 
 
 async def segments(connection: Connection) -> dict[str, int]:
