@@ -60,3 +60,16 @@ for kind in redis postgresql; do
     fi
     say "no $kind server was found; install one: $advice"
 done
+
+# The stores promise Redis 7.0 and PostgreSQL 15, and wheels carry newer ones: Debian's are tested beside them, once they
+# could be had.
+has() {
+    "$venv/bin/python" -m gossamer.testing.servers 2>/dev/null | grep -q "^$1"
+}
+
+if command -v apt-get >/dev/null 2>&1 && [ ! -e "$place/tried" ]; then
+    mkdir -p "$place"
+    : >"$place/tried"
+    has 'Redis ' || fetch redis-server || :
+    has 'PostgreSQL 15' || fetch postgresql || :
+fi

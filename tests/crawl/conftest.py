@@ -1,5 +1,11 @@
-"""A crawl as a user starts it, of a simulated web whose log is judged afterwards."""
+"""A crawl as a user starts it, of a simulated web whose log is judged afterwards; on any store.
 
+A test that asks for `store`, itself or by a fixture, runs on the stores that GOSSAMER_TEST_STORES names (`sqlite` if it
+names none), as in GOSSAMER_TEST_STORES=sqlite,redis,postgresql. What is marked `every_store` runs on all of them in any
+case, what is marked `embedded` on SQLite alone.
+"""
+
+import asyncio
 import contextlib
 import json
 import os
@@ -13,8 +19,10 @@ from typing import Any
 
 import pytest
 
+from gossamer.errors import GossamerError
 from gossamer.report.resources import started
 from gossamer.run.data_directory import DataDirectory
+from gossamer.run.stores import remove
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit
 from gossamer.testing.audit.rules import Rules
@@ -25,13 +33,52 @@ from gossamer.testing.web.processes import WebProcesses
 #: Longer than any run of these tests takes; a crawl that hangs is a failure, not a hanging test.
 PATIENCE_SECONDS = 100.0
 
+#: The kinds of stores, and the fixture that has the server of each.
+STORES = {"sqlite": None, "redis": "redis_server", "postgresql": "postgres_server"}
+STORES_VARIABLE = "GOSSAMER_TEST_STORES"
+
+
+def chosen_stores() -> list[str]:
+    chosen = os.environ.get(STORES_VARIABLE, "sqlite").split(",")
+    if unknown := set(chosen) - STORES.keys():
+        raise pytest.UsageError(f"{STORES_VARIABLE}: {', '.join(sorted(unknown))} is none of {', '.join(STORES)}")
+    return chosen
+
+
+def on_server(kind: str) -> Any:
+    """The parameter of a test that needs the server of this kind."""
+    return pytest.param(kind, marks=pytest.mark.servers if STORES[kind] else ())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_store: runs on every store, whatever GOSSAMER_TEST_STORES names")
+    config.addinivalue_line("markers", "embedded(reason): runs on SQLite alone")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store" in metafunc.fixturenames:
+        kinds = chosen_stores()
+        if metafunc.definition.get_closest_marker("embedded"):
+            kinds = ["sqlite"]
+        elif metafunc.definition.get_closest_marker("every_store"):
+            kinds = list(STORES)
+        metafunc.parametrize("store", [on_server(kind) for kind in kinds], indirect=True)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> str:
+    """What `--store` is told. Crawls may share a server: each has a frontier of its own there."""
+    fixture = STORES[request.param]
+    return "sqlite" if fixture is None else str(request.getfixturevalue(fixture).url)
+
 
 class Crawls:
     """Crawls of one simulated web into one data directory, each a process of its own."""
 
-    def __init__(self, directory: Path, web: WebProcesses) -> None:
+    def __init__(self, directory: Path, web: WebProcesses, store: str) -> None:
         self.data = directory / "crawl"
         self.web = web
+        self.store = store
         self.running: list[subprocess.Popen[str]] = []
         self._seed_file = directory / "seeds.txt"
 
@@ -49,6 +96,7 @@ class Crawls:
             "--email=test@example.org",
             f"--delay={delay}",
             "--backoff=0.2",
+            f"--store={self.store}",
             f"--connect-to=http=127.0.0.1:{self.web.http_port},https=127.0.0.1:{self.web.https_port}",
             *flags,
         )
@@ -103,6 +151,14 @@ class Crawls:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
+    def remove_frontier(self) -> None:
+        """From the server, for the other tests that use it."""
+        if self.store != "sqlite":
+            frontier = DataDirectory(self.data).which_frontier()
+            if frontier.is_made:
+                with contextlib.suppress(GossamerError):  # removed by the test, or the server is gone
+                    asyncio.run(remove(self.store, frontier.crawl))
+
     def _gossamer(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
         process = subprocess.Popen(
@@ -126,9 +182,9 @@ def assert_each_once(pages: Sequence[dict[str, Any]], expected: set[str]) -> Non
 
 
 @contextlib.contextmanager
-def crawls_of(web: Web, directory: Path, *, processes: int = 1) -> Iterator[Crawls]:
-    with WebProcesses(web, log_directory=directory / "web", processes=processes) as serving:
-        crawls = Crawls(directory, serving)
+def crawls_of(web: Web, directory: Path, store: str, *, hostile: bool = False) -> Iterator[Crawls]:
+    with WebProcesses(web, log_directory=directory / "web", hostile=hostile) as serving:
+        crawls = Crawls(directory, serving, store)
         try:
             yield crawls
         finally:
@@ -138,10 +194,12 @@ def crawls_of(web: Web, directory: Path, *, processes: int = 1) -> Iterator[Craw
                 with process:  # waits, and closes its pipes
                     pass
             crawls.end_stragglers()
+            crawls.remove_frontier()
 
 
 @pytest.fixture
-def small_web(tmp_path: Path) -> Iterator[Crawls]:
+def small_web(tmp_path: Path, store: str) -> Iterator[Crawls]:
     """Twenty sites of twenty pages, with everything that a web has."""
-    with crawls_of(Web(sites=20, pages=20, links_per_page=30, median_bytes=8_000, https_share=0.3), tmp_path) as crawls:
+    web = Web(sites=20, pages=20, links_per_page=30, median_bytes=8_000, https_share=0.3)
+    with crawls_of(web, tmp_path, store) as crawls:
         yield crawls

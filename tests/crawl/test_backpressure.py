@@ -29,7 +29,7 @@ STILL_SECONDS = 2.5
 
 
 @pytest.fixture
-def slow_web(tmp_path: Path) -> Iterator[Crawls]:
+def slow_web(tmp_path: Path, store: str) -> Iterator[Crawls]:
     """Sites enough that there is always one to ask, and pages of much the same size."""
     web = Web(
         sites=30,
@@ -40,7 +40,7 @@ def slow_web(tmp_path: Path) -> Iterator[Crawls]:
         latency_median_seconds=0.05,
         crawl_delay_seconds=0.1,
     )
-    with crawls_of(web, tmp_path) as crawls:
+    with crawls_of(web, tmp_path, store) as crawls:
         yield crawls
 
 

@@ -150,7 +150,7 @@ def crawl(directory: Path, *arguments: str, code: int = 0) -> subprocess.Complet
     return done
 
 
-def test_passwords_come_out_nowhere_and_control_characters_never_raw(tmp_path: Path) -> None:
+def test_passwords_come_out_nowhere_and_control_characters_never_raw(tmp_path: Path, store: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
     seeds = tmp_path / "seeds.gz"
@@ -169,6 +169,7 @@ def test_passwords_come_out_nowhere_and_control_characters_never_raw(tmp_path: P
             f"--seed-file={seeds}",
             "--email=test@example.org",
             "--data-dir=data",
+            f"--store={store}",
             "--delay=0",
             "--backoff=0.01",
             "--log-level=debug",
@@ -233,9 +234,9 @@ def kill_in_mid_crawl(crawls: Crawls) -> None:
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[Crawls]:
+def killed(tmp_path: Path, store: str) -> Iterator[Crawls]:
     web = Web(sites=20, pages=25, links_per_page=20, median_bytes=4_000, crawl_delay_seconds=0.2)
-    with crawls_of(web, tmp_path) as crawls:
+    with crawls_of(web, tmp_path, store) as crawls:
         kill_in_mid_crawl(crawls)
         yield crawls
 

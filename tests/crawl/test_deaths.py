@@ -46,6 +46,7 @@ def until(condition: object, what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("kind", ["fetcher", "parser"])
 def test_a_killed_process_is_replaced_and_nothing_is_lost(small_web: Crawls, kind: str) -> None:
     running = small_web.start("--num-fetcher-processes=2", "--num-parser-processes=2")
@@ -59,6 +60,7 @@ def test_a_killed_process_is_replaced_and_nothing_is_lost(small_web: Crawls, kin
     assert_each_once(small_web.pages(), small_web.expected_pages())
 
 
+@pytest.mark.every_store
 def test_after_the_death_of_the_leader_the_others_leave_and_a_resume_loses_nothing(small_web: Crawls) -> None:
     running = small_web.start("--num-fetcher-processes=2", "--num-parser-processes=2")
     until_pages_are_fetched(small_web, 60, running)
@@ -120,6 +122,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.embedded("it is about the file frontier.db")
 def test_a_store_that_is_no_store_is_an_error_with_a_code_of_its_own(small_web: Crawls) -> None:
     small_web.crawl("--max-pages=5")
     (small_web.data / "frontier.db").write_bytes(b"this is not a database" * 100)

@@ -23,9 +23,9 @@ WEB = Web(
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("fetchers", "parsers"), [(1, 1), (2, 2)])
 def test_an_exhaustive_crawl_fetches_each_reachable_url_once_and_keeps_each_page_once(
-    tmp_path: Path, fetchers: int, parsers: int
+    tmp_path: Path, store: str, fetchers: int, parsers: int
 ) -> None:
-    with crawls_of(WEB, tmp_path) as crawls:
+    with crawls_of(WEB, tmp_path, store) as crawls:
         summary = crawls.crawl(f"--num-fetcher-processes={fetchers}", f"--num-parser-processes={parsers}")
         judged = crawls.judge()
         assert judged.is_clean, judged.verdict

@@ -32,8 +32,8 @@ def sample(crawls: Crawls) -> dict[int, tuple[int, int]]:
 @pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to look into the processes")
-def test_memory_and_descriptors_stay_flat_over_twenty_thousand_pages(tmp_path: Path) -> None:
-    with crawls_of(WEB, tmp_path) as crawls:
+def test_memory_and_descriptors_stay_flat_over_twenty_thousand_pages(tmp_path: Path, store: str) -> None:
+    with crawls_of(WEB, tmp_path, store) as crawls:
         running = crawls.start(
             f"--max-pages={PAGES}",
             f"--fetcher-workers={WORKERS}",

@@ -30,12 +30,11 @@ from gossamer.testing.hostile_crawl import REFUSALS, Evidence, Tap, current_plac
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import hostile_seeds
 from gossamer.testing.web.hostile.site import Expected
-from gossamer.testing.web.processes import WebProcesses
 from gossamer.testing.web.resolver import Resolver
 from gossamer.url import Refusal, canonicalise
 from tests.contract.test_parser import Crawl, model_store, page
 from tests.contract.test_parser import crawl as parse_crawl
-from tests.crawl.conftest import Crawls, assert_each_once
+from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
 from tests.crawl.test_deaths import children, processes
 
 #: Nobody's, and of the open web for whoever judges addresses (it sinks stray queries, RFC 7535). All connections are
@@ -157,14 +156,13 @@ def lags(crawls: Crawls) -> list[dict[str, int]]:
 @pytest.mark.long
 @pytest.mark.timeout(2 * PATIENCE_SECONDS)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of processes is read from /proc")
-def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_whole(tmp_path: Path) -> None:
+def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_whole(tmp_path: Path, store: str) -> None:
     web = Web(sites=100, pages=10, links_per_page=20, median_bytes=8_000, https_share=0.3)
     seeds = [*web.seeds(), *(seed for seed in hostile_seeds() if seed not in LATER)]
     with (
         resolver() as port,
-        WebProcesses(web, log_directory=tmp_path / "web", hostile=True) as serving,
+        crawls_of(web, tmp_path, store, hostile=True) as crawls,
     ):
-        crawls = Crawls(tmp_path, serving)
         good = crawls.expected_pages()
         fetchers, parsers = Memory(), Memory()
         with Tap(crawls.data / "spool", tmp_path / "tap") as tap:
@@ -260,10 +258,9 @@ def assert_refusals_are_counted(refused: dict[str, int]) -> None:
     assert counted >= expected
 
 
-def test_a_page_that_needs_more_memory_than_a_parser_has_is_lost_alone(tmp_path: Path) -> None:
+def test_a_page_that_needs_more_memory_than_a_parser_has_is_lost_alone(tmp_path: Path, store: str) -> None:
     web = Web(sites=5, pages=5, links_per_page=5, median_bytes=4_000)
-    with WebProcesses(web, log_directory=tmp_path / "web", hostile=True) as serving:
-        crawls = Crawls(tmp_path, serving)
+    with crawls_of(web, tmp_path, store, hostile=True) as crawls:
         poison = "http://h31.test/million"
         # Of which 6,000 links are taken: what needs the memory is a tree of two million nodes.
         summary = crawls.crawl(

@@ -17,16 +17,19 @@ from typing import Any
 import pytest
 
 from gossamer.report.resources import started
+from gossamer.run.data_directory import DataDirectory
 from gossamer.testing.nemesis.attack import Attack
 from gossamer.testing.nemesis.campaign import attack
 from gossamer.testing.nemesis.checker import Findings, Forgiven, check
-from gossamer.testing.nemesis.events import CAMPAIGN, LONG_STOPS, Deed, plan
+from gossamer.testing.nemesis.events import CAMPAIGN, LONG_STOPS, OF_SERVERS, Deed, counts_of, plan
+from gossamer.testing.nemesis.stores import EmbeddedStore, attacked_store
 from gossamer.testing.web import access_log
 from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.policies import PolicyMix
 from gossamer.testing.web.processes import WebProcesses
 from gossamer.testing.web.server import Connection, SimulatedWeb
+from tests.crawl.conftest import chosen_stores, on_server
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to tell processes apart")
 
@@ -40,6 +43,7 @@ EVENTS = {
     Deed.STOP: 1,
     Deed.TERMINATE: 1,
 }
+OF_SERVER = {Deed.SERVER: 1, Deed.SERVER_STOP: 1}
 DELAY_SECONDS = 0.3
 
 #: Crashes the HTML parser: the parts of a table just at its cap on nesting; see docs/design.md, "Bodies and pages".
@@ -53,7 +57,8 @@ PATIENCE_SECONDS = 200.0
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl() -> None:
+@pytest.mark.parametrize("kind", [on_server(kind) for kind in chosen_stores()])
+def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl(kind: str) -> None:
     # The delay is longer than a restart takes, so the gap after a request that a kill cut off is put to the test.
     web = Web(
         sites=80,
@@ -64,8 +69,9 @@ def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl() -> None
         crawl_delay_seconds=2.0,
         latency_median_seconds=0.4,
     )
-    (events,) = plan(SEED, EVENTS)
-    trial = attack(0, events, web=web, delay_seconds=1.5)
+    (events,) = plan(SEED, EVENTS | (OF_SERVER if kind != "sqlite" else {}))
+    with attacked_store(kind) as store:
+        trial = attack(0, events, store, web=web, delay_seconds=1.5)
     assert trial.is_clean, "\n".join([trial.line, *trial.complaints()])
     assert trial.story.left == []
     assert trial.story.resumes >= 2
@@ -74,15 +80,27 @@ def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl() -> None
 
 
 def test_the_schedule_of_a_seed_is_always_the_same_and_has_what_was_asked_for() -> None:
-    crawls = plan(1, CAMPAIGN, long_stop_seconds=65.0)
-    assert crawls == plan(1, CAMPAIGN, long_stop_seconds=65.0) != plan(2, CAMPAIGN, long_stop_seconds=65.0)
+    wanted = counts_of(has_server=True)
+    crawls = plan(1, wanted, long_stop_seconds=65.0)
+    assert crawls == plan(1, wanted, long_stop_seconds=65.0) != plan(2, wanted, long_stop_seconds=65.0)
     events = [event for crawl in crawls for event in crawl]
     assert Counter(event.deed for event in events) == CAMPAIGN
     long = [event for event in events if event.is_long]
     assert len(long) == LONG_STOPS
     assert {event.stopped_seconds for event in long} == {65.0}
-    assert max(event.stopped_seconds for event in events if not event.is_long) < 10
+    assert max(event.stopped_seconds for event in events if event.deed is Deed.STOP and not event.is_long) < 10
+    assert {event.stopped_seconds for event in events if event.deed is Deed.SERVER} == {10.0}
+    assert any(event.with_death for event in events)
     assert max(len(crawl) for crawl in crawls) - min(len(crawl) for crawl in crawls) <= 1
+
+
+def test_a_campaign_against_several_stores_is_divided_but_for_what_is_done_to_servers() -> None:
+    embedded, server = (counts_of(has_server=has_server, share=3) for has_server in (False, True))
+    assert not embedded.keys() & OF_SERVERS
+    assert {deed: server[deed] for deed in OF_SERVERS} == {deed: CAMPAIGN[deed] for deed in OF_SERVERS}
+    shared = CAMPAIGN.keys() - OF_SERVERS
+    assert all(embedded[deed] == server[deed] for deed in shared)
+    assert all(CAMPAIGN[deed] <= 3 * embedded[deed] < CAMPAIGN[deed] + 3 for deed in shared)
 
 
 def test_a_process_that_is_dead_and_not_waited_for_does_not_run() -> None:
@@ -210,12 +228,13 @@ def test_the_checker_finds_nothing_in_a_good_crawl_and_each_known_fault_when_it_
     web = Web(sites=4, pages=8, links_per_page=8, median_bytes=2_000, robots=PolicyMix(**dict.fromkeys(CLOSED, 0.0)))
     flags = ("--num-fetcher-processes=1", "--num-parser-processes=1")
     with WebProcesses(web, log_directory=tmp_path / "web") as serving:
-        run = Attack(tmp_path, serving, [], delay_seconds=DELAY_SECONDS, flags=flags)
+        run = Attack(tmp_path, serving, EmbeddedStore(), [], delay_seconds=DELAY_SECONDS, flags=flags)
         assert run.run().failures == []
     log = list(access_log.read(serving.log_files))
 
     def found(data: Path, requests: Iterable[Request]) -> set[str]:
-        return wrong(check(data, requests, web, delay_seconds=DELAY_SECONDS, forgiven=Forgiven()))
+        counts = EmbeddedStore().counts(DataDirectory(data))
+        return wrong(check(data, requests, web, counts, delay_seconds=DELAY_SECONDS, forgiven=Forgiven()))
 
     assert found(run.data, log) == set()
     for break_files, expected in FAULTS_OF_FILES:
@@ -279,12 +298,16 @@ def assert_only_lost(summary: dict[str, Any], directory: Path, poison: set[str],
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("poisoned", "parsers"), [(1, 1), (10, 4)])
-def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(tmp_path: Path, poisoned: int, parsers: int) -> None:
+def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(
+    tmp_path: Path, store: str, poisoned: int, parsers: int
+) -> None:
     poison = {f"/poison-{number}": CRASH for number in range(poisoned)}
     good = {f"/good-{number}": "<p>a paragraph of text</p>" for number in range(30)}
     # Mixed, so that a poison page has neighbours before and after it in its segment.
     mixed = dict(sorted((poison | good).items(), key=lambda page: page[0][::-1]))
-    summary = asyncio.run(crawl_of(mixed, tmp_path, f"--num-parser-processes={parsers}", environment={}))
+    summary = asyncio.run(
+        crawl_of(mixed, tmp_path, f"--store={store}", f"--num-parser-processes={parsers}", environment={})
+    )
     assert_only_lost(summary, tmp_path, set(poison), set(good))
     # Two deaths for each, and one more for each other parser that had not heard of it.
     assert 2 * poisoned <= summary["restarts"] <= (1 + parsers) * poisoned
@@ -317,14 +340,20 @@ record.read_page = read
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_pages_that_hang_the_parser_or_eat_its_memory_are_lost_and_nothing_else_is(tmp_path: Path) -> None:
+def test_pages_that_hang_the_parser_or_eat_its_memory_are_lost_and_nothing_else_is(tmp_path: Path, store: str) -> None:
     (tmp_path / "double").mkdir()
     (tmp_path / "double" / "sitecustomize.py").write_text(DOUBLE)
     path = os.pathsep.join(filter(None, (str(tmp_path / "double"), os.environ.get("PYTHONPATH"))))
     poison = {"/hangs": "<p>this page hangs</p>", "/eats": "<p>this page eats memory</p>"}
     good = {f"/good-{number}": "<p>a paragraph of text</p>" for number in range(10)}
     summary = asyncio.run(
-        crawl_of(good | poison, tmp_path, "--num-parser-processes=1", environment={"PYTHONPATH": path})
+        crawl_of(
+            good | poison,
+            tmp_path,
+            f"--store={store}",
+            "--num-parser-processes=1",
+            environment={"PYTHONPATH": path},
+        )
     )
     assert_only_lost(summary, tmp_path, set(poison), set(good))
     assert summary["restarts"] == 4

@@ -15,8 +15,8 @@ RUN_SECONDS = 15.0
 
 @pytest.mark.long
 @pytest.mark.timeout(150)
-def test_the_gap_holds_over_a_stop_a_resume_and_another_number_of_fetchers(tmp_path: Path) -> None:
-    with crawls_of(WEB, tmp_path) as crawls:
+def test_the_gap_holds_over_a_stop_a_resume_and_another_number_of_fetchers(tmp_path: Path, store: str) -> None:
+    with crawls_of(WEB, tmp_path, store) as crawls:
         running = crawls.start("--num-fetcher-processes=2", delay=DELAY_SECONDS)
         time.sleep(RUN_SECONDS)
         first = crawls.interrupt(running)

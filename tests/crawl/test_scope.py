@@ -9,6 +9,7 @@ from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
 from tests.crawl.test_stopping import until_pages_are_fetched
 
 
+@pytest.mark.every_store
 def test_exclusions_and_blocks_added_at_a_resume_reach_what_is_queued(small_web: Crawls, tmp_path: Path) -> None:
     running = small_web.start(delay=0.3)
     until_pages_are_fetched(small_web, 60, running)
@@ -56,7 +57,7 @@ def test_depth_is_counted_in_links(small_web: Crawls) -> None:
     assert {page["depth"] for page in small_web.pages()} == {0, 1}
 
 
-def test_redirects_respect_the_robots_and_the_delay_of_each_hop(tmp_path: Path) -> None:
+def test_redirects_respect_the_robots_and_the_delay_of_each_hop(tmp_path: Path, store: str) -> None:
     """Chains, seeds that redirect, http to https, other sites: a quarter of this web is redirects."""
     web = Web(
         sites=20,
@@ -73,7 +74,7 @@ def test_redirects_respect_the_robots_and_the_delay_of_each_hop(tmp_path: Path) 
         seed.replace("https://", "http://") if seed.startswith("https:") else seed.replace("http://", "https://")
         for seed in web.seeds()
     ]
-    with crawls_of(web, tmp_path) as crawls:
+    with crawls_of(web, tmp_path, store) as crawls:
         summary = crawls.crawl(seeds=seeds, delay=0.4)
         judged = crawls.judge(seeds=seeds, delay=0.4)
         assert judged.is_clean, judged.verdict
@@ -86,14 +87,14 @@ def test_redirects_respect_the_robots_and_the_delay_of_each_hop(tmp_path: Path) 
         assert sum(1 for url in targets if web.answer(url).location) > 10  # a hop that leads to a hop
 
 
-def test_the_target_of_a_redirected_seed_makes_its_site_a_seeded_one(tmp_path: Path) -> None:
+def test_the_target_of_a_redirected_seed_makes_its_site_a_seeded_one(tmp_path: Path, store: str) -> None:
     web = Web(sites=6, pages=10, links_per_page=10, median_bytes=4_000, multi_host_share=1.0)
     seeds = [
         f"http://www.{web.site_name(index)}/"
         for index in range(3)
         if f"www.{web.site_name(index)}" in web.site(index).hosts
     ]
-    with crawls_of(web, tmp_path) as crawls:
+    with crawls_of(web, tmp_path, store) as crawls:
         crawls.crawl("--scope=seeds", "--site-key=host", seeds=seeds)
         hosts = {request.host for request in crawls.requests()}
     assert {host.removeprefix("www.") for host in hosts} == {seed[len("http://www.") : -1] for seed in seeds}

@@ -34,7 +34,7 @@ class Narrow(Crawls):
     def __init__(
         self, wide: Crawls, *, through: Sequence[str] = (), data: Path | None = None, python_path: Path | None = None
     ) -> None:
-        super().__init__(wide.data.parent, wide.web)
+        super().__init__(wide.data.parent, wide.web, wide.store)
         self.running = wide.running  # so that they are ended with the others
         self.named = self.data
         """What the processes of the crawl call their data directory."""
@@ -128,7 +128,7 @@ def small_disk(directory: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[Crawls]:
+def web(tmp_path: Path, store: str) -> Iterator[Crawls]:
     """Slow enough that there is time to take something away."""
     web = Web(
         sites=20,
@@ -139,7 +139,7 @@ def web(tmp_path: Path) -> Iterator[Crawls]:
         latency_median_seconds=0.1,
         crawl_delay_seconds=0.2,
     )
-    with crawls_of(web, tmp_path) as crawls:
+    with crawls_of(web, tmp_path, store) as crawls:
         yield crawls
 
 
@@ -175,6 +175,7 @@ def test_a_full_disk_under_spool_or_pages_is_waited_for(web: Crawls, what: str) 
         judge_whole(crawls, summary, earlier)
 
 
+@pytest.mark.embedded("it is about the disk of frontier.db; that a server has no room is for the stores' own tests")
 def test_a_full_disk_under_the_store_is_waited_for(web: Crawls, tmp_path: Path) -> None:
     web.crawl("--max-pages=10")
     before = len(web.requests())
@@ -308,9 +309,9 @@ class WallClock:
 
 
 @pytest.fixture
-def few_sites(tmp_path: Path) -> Iterator[Crawls]:
+def few_sites(tmp_path: Path, store: str) -> Iterator[Crawls]:
     """Few pages on each, for a delay is waited for between them."""
-    with crawls_of(Web(sites=20, pages=3, links_per_page=20, median_bytes=4_000), tmp_path) as crawls:
+    with crawls_of(Web(sites=20, pages=3, links_per_page=20, median_bytes=4_000), tmp_path, store) as crawls:
         yield crawls
 
 

@@ -7,6 +7,9 @@ was begun in the namespace, to whatever address and port, but those that the two
 
 The kernel itself begins no connection to multicast, broadcast and link-local addresses without their interface. Nothing
 can be heard there; that those were refused by rule is seen by their outcome.
+
+The store is the embedded one: a server that runs outside is not reached from there, and what is refused is refused long
+before a store hears of it.
 """
 
 import asyncio

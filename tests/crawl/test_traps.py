@@ -96,7 +96,7 @@ def _trap(make: Callable[[str], list[str]]) -> Place:
     return Place(play=computed(lambda target: document("A trap", links(make(target)))))
 
 
-async def crawl_traps(directory: Path) -> dict[str, Any]:
+async def crawl_traps(directory: Path, store: str) -> dict[str, Any]:
     """One crawl of all traps and of the good sites; its summary."""
     catalogue = hostile_sites()
     hostile = {domain: catalogue[domain] for domain in OF_THE_CATALOGUE}
@@ -109,7 +109,7 @@ async def crawl_traps(directory: Path) -> dict[str, Any]:
             *(sys.executable, "-m", "gossamer", "crawl", "--json", "--email=test@example.org", "--delay=0"),
             *(f"--data-dir={directory / 'crawl'}", f"--seed-file={directory / 'seeds.txt'}"),
             *(f"--connect-to=127.0.0.1:{simulated.http_port}", "--backoff=0.2", "--num-parser-processes=2"),
-            *CAPS,
+            *(f"--store={store}", *CAPS),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -127,8 +127,10 @@ async def crawl_traps(directory: Path) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.timeout(2 * PATIENCE_SECONDS)
-def test_trap_sites_get_no_more_than_their_caps_while_good_sites_complete_and_the_crawl_ends(tmp_path: Path) -> None:
-    summary = asyncio.run(crawl_traps(tmp_path))
+def test_trap_sites_get_no_more_than_their_caps_while_good_sites_complete_and_the_crawl_ends(
+    tmp_path: Path, store: str
+) -> None:
+    summary = asyncio.run(crawl_traps(tmp_path, store))
     assert summary["stop_reason"] == "exhausted"
     assert summary["queued"] == 0
     for reason in ("site-full", "path-variants", "path-depth", "path-repeats"):

@@ -3,6 +3,7 @@
 What stands in a message may come from the web: as a JSON string it can neither end the line nor reach a terminal raw.
 """
 
+import contextlib
 import json
 import logging
 from logging.handlers import RotatingFileHandler
@@ -64,5 +65,7 @@ class LogFile:
     def close(self) -> None:
         if self._output is not None:
             logging.getLogger("gossamer").removeHandler(self._output)
-            self._output.close()
+            # What a full disk had no room for is lost; the process must not end in that.
+            with contextlib.suppress(OSError):
+                self._output.close()
             self._output = None

@@ -34,6 +34,8 @@ from gossamer.seed.load import Loaded, SeedLoader
 
 log = logging.getLogger("gossamer.run")
 
+#: After so long a start without an answer of the store, a person is told what is waited for.
+SILENT_SECONDS = 2.0
 #: How often counts, limits and processes are looked at.
 LOOK_SECONDS = 0.25
 #: Fetches in flight get five seconds, spooling them some more; who is still there after this hangs.
@@ -74,14 +76,20 @@ class Leader:
         logs = LogFile(self._data.log, "leader", self._settings.run.log_level)
         logs.open()
         try:
-            async with Workshop(self._data, self._settings, is_leader=True) as workshop:
+            async with contextlib.AsyncExitStack() as stack:
+                # Nothing else is to be seen until the store has answered.
+                line = "waiting for the store, which does not answer yet"
+                saying = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._status.say, line)
+                stack.callback(saying.cancel)
+                workshop = await stack.enter_async_context(Workshop(self._data, self._settings, is_leader=True))
+                saying.cancel()
                 return await self._lead(workshop, logs, cpu_before)
         finally:
             logs.close()
             self._data.give_up()
 
     async def _lead(self, workshop: Workshop, logs: LogFile, cpu_before: float) -> Summary:
-        store = workshop.store
+        store = self._store = workshop.store
         latest = LONGEST_HOLD_SECONDS + self._settings.politeness.delay_seconds
         run = await store.begin_run(latest_not_before_seconds=latest)
         await mend_all(self._data, workshop)
@@ -122,7 +130,7 @@ class Leader:
 
     async def _watch(self, workshop: Workshop) -> StopReason:
         """Until there is a reason to stop, or something of ours has failed."""
-        counting = asyncio.create_task(_counts(workshop))
+        counting = asyncio.create_task(self._count(workshop))
         counts = Counts()
         try:
             while True:
@@ -132,11 +140,11 @@ class Leader:
                 # A store that is away answers when it is back; signals, processes and the disk are looked at meanwhile.
                 await asyncio.wait({counting}, timeout=LOOK_SECONDS)
                 if counting.done():
-                    counts = counting.result()
-                    reason = self._judge(counts)
+                    counts, were_seeds_loaded = counting.result()
+                    reason = self._judge(counts, seeds_are_loaded=were_seeds_loaded)
                     if reason is not None:
                         return reason
-                    counting = asyncio.create_task(_counts(workshop))
+                    counting = asyncio.create_task(self._count(workshop))
                 self._supervisor.end_hanging()
                 self._look_at_disk()
                 self._look_at_shortages(workshop)
@@ -149,10 +157,14 @@ class Leader:
             counting.cancel()
             await asyncio.gather(counting, return_exceptions=True)
 
-    def _judge(self, counts: Counts) -> StopReason | None:
+    async def _count(self, workshop: Workshop) -> tuple[Counts, bool]:
+        """And whether all seeds were admitted before it: otherwise equal counts do not mean the end."""
+        are_seeds_loaded = self._loaded is not None and self._loaded.is_complete
+        return await _counts(workshop), are_seeds_loaded
+
+    def _judge(self, counts: Counts, *, seeds_are_loaded: bool) -> StopReason | None:
         """What the counts say: whether to stop, whether to commit, whether those that died stood in the way."""
         self._supervisor.note_progress(counts.finished)
-        seeds_are_loaded = self._loaded is not None and self._loaded.is_complete
         reason = reason_to_stop(
             counts,
             self._settings.run,
@@ -287,9 +299,9 @@ class Leader:
             gone.cancel()
             reason = StopReason.INTERRUPTED
         self._tell_to_leave("parser", Command(do="drain"), restart=False)
-        is_in_vain = self._is_short or self._is_away
-        await self._until_gone("fetcher", SHORT_LEAVE_SECONDS if is_in_vain else FETCHERS_LEAVE_SECONDS)
-        await self._until_gone("parser", SHORT_LEAVE_SECONDS if is_in_vain else PARSERS_LEAVE_SECONDS)
+        short_until = time.monotonic() + SHORT_LEAVE_SECONDS
+        await self._until_gone("fetcher", FETCHERS_LEAVE_SECONDS, short_until)
+        await self._until_gone("parser", PARSERS_LEAVE_SECONDS, short_until)
         return reason
 
     def _tell_to_leave(self, kind: Kind, command: Command, *, restart: bool) -> None:
@@ -297,14 +309,19 @@ class Leader:
             self._own.obey(command)
         self._supervisor.end(kind, command, restart=restart)
 
-    async def _until_gone(self, kind: Kind, patience_seconds: float | None) -> None:
+    async def _until_gone(self, kind: Kind, patience_seconds: float | None, short_until: float = float("inf")) -> None:
         """All of a kind. Those that do not leave in time are killed: nothing is lost by that, only done again."""
-        tasks = {task for task, of in self._tasks.items() if of == kind}
-        _, waiting = await asyncio.wait(tasks, timeout=patience_seconds)
+        waiting = {task for task, of in self._tasks.items() if of == kind}
+        until = float("inf") if patience_seconds is None else time.monotonic() + patience_seconds
+        while waiting and time.monotonic() < until:
+            _, waiting = await asyncio.wait(waiting, timeout=LOOK_SECONDS)
+            # The store may have gone away just now, when nobody looks at it any more.
+            if self._is_short or self._store.is_away:
+                until = min(until, short_until)
         if waiting:
             log.warning("%d of the %ss do not leave and are ended", len(waiting), kind)
             self._supervisor.kill([kind])
-            _, waiting = await asyncio.wait(waiting, timeout=MEND_SECONDS)
+            _, waiting = await asyncio.wait(waiting, timeout=LOOK_SECONDS if self._store.is_away else MEND_SECONDS)
             for task in waiting:
                 task.cancel()
         self._raise_failure()

@@ -23,6 +23,7 @@ from gossamer.sinks.commit import Committer
 from gossamer.sinks.jsonl import JsonLinesSink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.writer import SegmentWriter
+from gossamer.url import registrable_domain
 
 log = logging.getLogger("gossamer.run")
 
@@ -100,6 +101,8 @@ class Workshop:
             # Its name first: a kill in between must not leave a frontier that nobody knows.
             self._data.record_frontier(self._which)
         await self.store.open()
+        # It reads its list when it is first asked: later there may be no descriptor left for that.
+        registrable_domain("example.org")
         if is_new:
             self._data.record_frontier(msgspec.structs.replace(self._which, is_made=True))
         return self

@@ -1,7 +1,8 @@
 """The nemesis breaks a running crawl of a simulated web, on a seeded schedule; the checker judges what is left of it.
 
     events.py    what is done to a crawl and when: drawn from a seed, so that it can be done again
-    victims.py   the processes of a running crawl, who is who among them, and what a death costs at most
+    victims.py   the processes of a running crawl, who is who among them
+    stores.py    the store that it has, its server included, and what a death costs at most by its account
     attack.py    one crawl with its events, resumed whenever it was ended, up to its own end
     checker.py   three witnesses compared: the server's log, the store, the files of the sink
     campaign.py  many crawls, until every kind of event has happened as often as it was asked for

@@ -16,6 +16,7 @@ from gossamer.errors import CrashLoop
 from gossamer.report.resources import started
 from gossamer.run.stop import StopReason
 from gossamer.testing.nemesis.events import Deed, Event
+from gossamer.testing.nemesis.stores import AttackedStore, frozen
 from gossamer.testing.nemesis.victims import Victim, Victims
 from gossamer.testing.web.processes import WebProcesses
 
@@ -52,19 +53,27 @@ class Attack:
     """Leads one crawl of a simulated web through its events; `run` is called once. Nothing of it is left running."""
 
     def __init__(
-        self, directory: Path, web: WebProcesses, events: Sequence[Event], *, delay_seconds: float, flags: Sequence[str]
+        self,
+        directory: Path,
+        web: WebProcesses,
+        store: AttackedStore,
+        events: Sequence[Event],
+        *,
+        delay_seconds: float,
+        flags: Sequence[str],
     ) -> None:
         self.data = directory / "crawl"
         self.story = Story()
         self._directory = directory
         self._web = web
+        self._store = store
         self._events = events
         self._delay_seconds = delay_seconds
         self._flags = flags
         self._runs = 0
         self._past: list[subprocess.Popen[bytes]] = []
         fetchers = next(int(flag.partition("=")[2]) for flag in flags if flag.startswith("--num-fetcher-processes="))
-        self._victims = Victims(self.data, Settings().url.slots, fetchers)
+        self._victims = Victims(self.data, Settings().url.slots, fetchers, store)
 
     def run(self) -> Story:
         began_at = time.monotonic()
@@ -99,6 +108,8 @@ class Attack:
             "--email=test@example.org",
             f"--delay={self._delay_seconds}",
             "--backoff=0.2",
+            f"--store={self._store.url}",
+            f"--store-patience={PATIENCE_SECONDS}",  # a resume may meet a server that is away
             f"--connect-to=http=127.0.0.1:{self._web.http_port},https=127.0.0.1:{self._web.https_port}",
             *self._flags,
         )
@@ -176,6 +187,10 @@ class Attack:
                 return self._stop(event)
             case Deed.TERMINATE:
                 return self._terminate(event)
+            case Deed.SERVER:
+                return self._kill_server(event)
+            case Deed.SERVER_STOP:
+                return self._stop_server(event)
 
     def _victim(self, event: Event, *kinds: str, of_this_run: bool = True) -> Victim | None:
         """Right after a resume there may be none but stragglers, which are about to leave."""
@@ -204,12 +219,18 @@ class Attack:
 
     def _kill(self, victims: Sequence[Victim]) -> None:
         """All of them, and note what that may cost: what fetchers have leased, as it stands when they are gone."""
+        self._kill_them(victims)
+        self._note_cost(victims)
+
+    def _kill_them(self, victims: Sequence[Victim]) -> None:
         for victim in victims:
             victim.signal(signal.SIGKILL)
             self.story.deaths[victim.kind or "unnamed"] += 1
         deadline = time.monotonic() + _VICTIM_SECONDS
         while any(victim.is_alive for victim in victims) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS / 10)
+
+    def _note_cost(self, victims: Sequence[Victim]) -> None:
         fetchers = {victim.fetcher for victim in victims if victim.fetcher is not None}
         if fetchers:
             self.story.fetcher_deaths += 1
@@ -278,3 +299,35 @@ class Attack:
         if code in {StopReason.INTERRUPTED.exit_code, -signal.SIGTERM}:
             self._resume()
         return True
+
+    # What is done to the server of its store.
+
+    def _kill_server(self, event: Event) -> bool:
+        """Nothing is forgiven for it: a crawl waits, and asks for nothing twice."""
+        server = self._store.server
+        if server is None or not self._goes_on(0.0):
+            return False
+        victim = self._victim(event, "fetcher", "parser") if event.with_death else None
+        server.kill()
+        goes_on = self._goes_on(event.stopped_seconds / 2)
+        if victim is not None:
+            self._kill_them([victim])
+        goes_on = self._goes_on(event.stopped_seconds / 2) and goes_on
+        # As soon as the store is back, the leader puts right what the dead had leased: it is to be counted before that.
+        leader = self._leader_itself() if victim is not None else None
+        if leader is not None:
+            leader.signal(signal.SIGSTOP)
+        try:
+            server.restart()
+            self._note_cost([] if victim is None else [victim])
+        finally:
+            if leader is not None:
+                leader.signal(signal.SIGCONT)
+        return goes_on
+
+    def _stop_server(self, event: Event) -> bool:
+        server = self._store.server
+        if server is None or not self._goes_on(0.0):
+            return False
+        with frozen(server):
+            return self._goes_on(event.stopped_seconds)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from gossamer.run.data_directory import DataDirectory
 from gossamer.testing.nemesis.attack import Attack, Story
 from gossamer.testing.nemesis.checker import Findings, Forgiven, check
 from gossamer.testing.nemesis.events import EVENTS_PER_CRAWL, Deed, Event
+from gossamer.testing.nemesis.stores import AttackedStore
 from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.processes import WebProcesses
@@ -92,8 +94,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, kw_only=True):
-    """Of a whole campaign, for people (`rows`) and as JSON for programs."""
+    """Of a whole campaign against one store, for people (`rows`) and as JSON for programs."""
 
+    store: str
     seed: int
     crawls: int = 0
     broken: list[int] = []
@@ -149,6 +152,7 @@ class Totals(msgspec.Struct, kw_only=True):
 def attack(
     number: int,
     events: Sequence[Event],
+    store: AttackedStore,
     *,
     web: Web,
     delay_seconds: float,
@@ -159,11 +163,14 @@ def attack(
     with tempfile.TemporaryDirectory(prefix="nemesis-", ignore_cleanup_errors=True) as temporary:
         directory = Path(temporary)
         with WebProcesses(web, log_directory=directory / "web") as serving:
-            story = Attack(directory, serving, events, delay_seconds=delay_seconds, flags=flags).run()
+            story = Attack(directory, serving, store, events, delay_seconds=delay_seconds, flags=flags).run()
         forgiven = Forgiven(repeats=story.repeats_allowed, fetcher_deaths=story.fetcher_deaths)
         requests = list(access_log.read(serving.log_files))
-        findings = check(directory / "crawl", requests, web, delay_seconds=delay_seconds, forgiven=forgiven)
+        data = DataDirectory(directory / "crawl")
+        counts = store.counts(data)
+        findings = check(data.root, requests, web, counts, delay_seconds=delay_seconds, forgiven=forgiven)
         trial = Trial(number, story, findings)
+        store.clear(data)
         if keep_in is not None and not trial.is_clean:
             keep_in.mkdir(parents=True, exist_ok=True)
             directory.rename(keep_in / f"crawl-{number}-{directory.name}")
@@ -172,6 +179,7 @@ def attack(
 
 def campaign(
     crawls: Sequence[Sequence[Event]],
+    store: AttackedStore,
     seed: int,
     tell: Callable[[str], None],
     *,
@@ -183,17 +191,17 @@ def campaign(
 
     `first` is the number of the first of them: it is part of what its web is drawn from.
     """
-    totals = Totals(seed=seed)
+    totals = Totals(store=store.kind, seed=seed)
     waiting = [list(events) for events in crawls]
     most = first + len(waiting) + (_MOST_FURTHER_CRAWLS if may_add else 0)
     left: list[Event] = []
     number = first
     while waiting and number < most:
         events = waiting.pop(0)
-        tell(f"crawl {number}: {'; '.join(map(str, events))}")
+        tell(f"crawl {number} on {store.kind}: {'; '.join(map(str, events))}")
         delay_seconds, web = GROUNDS[number % len(GROUNDS)]
         web = msgspec.structs.replace(web, seed=seed + number)
-        trial = attack(number, events, web=web, delay_seconds=delay_seconds, keep_in=keep_in)
+        trial = attack(number, events, store, web=web, delay_seconds=delay_seconds, keep_in=keep_in)
         totals.add(trial)
         tell(trial.line)
         for complaint in trial.complaints():

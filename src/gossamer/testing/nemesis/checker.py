@@ -1,6 +1,5 @@
 """Three witnesses of one crawl compared: the log of the web's server, the store, and the files of the sink."""
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,9 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gossamer.config import Settings
 from gossamer.frontier.store import Counts
-from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.records import Reason
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit, Offence
@@ -57,7 +54,9 @@ class Findings(msgspec.Struct, kw_only=True):
         return not any((*wrong, self.gaps_short, self.overlaps, self.others))
 
 
-def check(data: Path, requests: Iterable[Request], web: Web, *, delay_seconds: float, forgiven: Forgiven) -> Findings:
+def check(
+    data: Path, requests: Iterable[Request], web: Web, counts: Counts, *, delay_seconds: float, forgiven: Forgiven
+) -> Findings:
     """For a crawl of all of a web, from all of its home pages, that has come to its end; nothing may run any more."""
     judged = audit(
         requests,
@@ -79,7 +78,6 @@ def check(data: Path, requests: Iterable[Request], web: Web, *, delay_seconds: f
     missing = expected - times.keys()
     unexpected = times.keys() - expected
     doubled = [url for url, count in times.items() if count > 1]
-    counts = asyncio.run(_counts(data))
     unfinished = counts.admitted - counts.finished
     if counts.leased or counts.spooled:
         others.append(f"the store has {counts.leased} leased and {counts.spooled} spooled")
@@ -149,12 +147,3 @@ def _leftovers(data: Path) -> list[str]:
     """Segments, commit records and quarantined files that nobody will take up again."""
     places = ("spool/open/*", "spool/ready/*", "spool/claimed/*/*", "spool/quarantine/*", "commit/*")
     return [f"{file.relative_to(data)} is left" for place in places for file in sorted(data.glob(place))]
-
-
-async def _counts(data: Path) -> Counts:
-    store = SqliteStore(data / "frontier.db", Settings().url.slots)
-    await store.open()
-    try:
-        return await store.counts(now=await store.now())
-    finally:
-        await store.close()

@@ -1,11 +1,14 @@
-"""The processes of a running crawl: who is who among them, and what the death of one costs at most."""
+"""The processes of a running crawl: who is who among them, and what the death of one costs at most.
+
+One that is to be met in the middle of a transaction is watched by the lock of the embedded store; with a server, the
+transactions are the server's own, and each of its deaths meets some.
+"""
 
 import contextlib
 import fcntl
 import os
 import re
 import signal
-import sqlite3
 import struct
 import time
 from collections.abc import Collection
@@ -15,6 +18,7 @@ import msgspec
 
 from gossamer.report.resources import started
 from gossamer.run.data_directory import DataDirectory
+from gossamer.testing.nemesis.stores import AttackedStore
 
 _LOG_FILE = re.compile(r"(fetcher|parser)-([0-9]+)\.log")
 
@@ -62,8 +66,9 @@ class Victim(msgspec.Struct, frozen=True):
 class Victims:
     """Looks at one data directory from outside; it changes nothing there, and never waits for the crawl."""
 
-    def __init__(self, root: Path, slots: int, fetchers: int) -> None:
+    def __init__(self, root: Path, slots: int, fetchers: int, store: AttackedStore) -> None:
         self._data = DataDirectory(root)
+        self._store = store
         self._slots = slots
         self._fetchers = fetchers
 
@@ -86,20 +91,8 @@ class Victims:
 
     def leased(self, fetchers: Collection[int] | None = None) -> int:
         """How many URLs the store has leased to these fetchers, or to all: what their death has asked for in vain."""
-        wanted = (
-            range(self._slots)
-            if fetchers is None
-            else [slot for slot in range(self._slots) if slot % self._fetchers in fetchers]
-        )
-        if not self._data.frontier.exists():
-            return 0
-        with contextlib.closing(self._connection()) as store:
-            if not store.execute("SELECT 1 FROM sqlite_schema WHERE name = 'held'").fetchone():
-                return 0
-            (count,) = store.execute(
-                f"SELECT count(*) FROM held WHERE segment IS NULL AND slot IN ({','.join(map(str, wanted))})"  # noqa: S608 (numbers)
-            ).fetchone()
-        return int(count)
+        wanted = [slot for slot in range(self._slots) if fetchers is None or slot % self._fetchers in fetchers]
+        return self._store.leased(self._data, wanted)
 
     def stop(self, victim: Victim, *, is_writing: bool) -> bool:
         """Stop it; if asked for, in the middle of a transaction. Whether it was caught in one.
@@ -123,9 +116,6 @@ class Victims:
                     return False
                 victim.signal(signal.SIGCONT)
         return False
-
-    def _connection(self) -> sqlite3.Connection:
-        return sqlite3.connect(f"file:{self._data.frontier}?mode=rw", uri=True, isolation_level=None, timeout=30)
 
 
 def _writer(index: int) -> int:
