@@ -98,13 +98,21 @@ def test_work_goes_on_when_all_sessions_are_ended_in_the_middle_of_it(postgres_b
         async with opened(connecting(url)) as store, sessions(url) as person:
             links = [link(number, f"site{number % 40}.example") for number in range(4_000)]
 
+            is_time = asyncio.Event()
+
             async def admit(part: Sequence[Candidate]) -> int:
-                steps = [part[begin : begin + 50] for begin in range(0, len(part), 50)]
-                return sum([(await store.admit(step, NO_LIMITS)).count(Reason.NEW) for step in steps])
+                new = 0
+                for begin in range(0, len(part), 50):
+                    new += (await store.admit(part[begin : begin + 50], NO_LIMITS)).count(Reason.NEW)
+                    # The others are in the middle of something.
+                    if begin % 250 == 200:
+                        is_time.set()
+                return new
 
             async def disturb() -> None:
-                for _ in range(8):
-                    await asyncio.sleep(0.2)
+                while True:
+                    await is_time.wait()
+                    is_time.clear()
                     await end_sessions(person)
 
             disturbance = asyncio.create_task(disturb())

@@ -330,7 +330,7 @@ class Leader:
         """Also when something of ours failed: no process, no task is left."""
         self._supervisor.end("fetcher", Command(do="drain"), restart=False)
         self._supervisor.end("parser", Command(do="drain"), restart=False)
-        self._supervisor.kill()
+        await self._supervisor.kill_all()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -30,6 +30,8 @@ CRASH_LOOP_DEATHS = 5
 #: Before the second start of a process, and doubled for each further one; back to this once something was finished.
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
+#: Who was killed is gone in milliseconds, unless the system itself is stuck.
+KILLED_SECONDS = 5.0
 #: A page that took two parsers with it is not given to a third.
 DEATHS_ON_ONE_PAGE = 2
 #: CPU time on one page after which a parser hangs; the worst page known takes one second.
@@ -76,6 +78,9 @@ class Child:
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
+
+    async def ended(self) -> None:
+        await self._process.wait()
 
     async def watch(self) -> int:
         """Until it ends; its exit code."""
@@ -237,6 +242,14 @@ class Supervisor:
         for (kind, _), child in self._children.items():
             if kind in kinds:
                 child.kill()
+
+    async def kill_all(self) -> None:
+        """And wait until they are gone: the event loop must not be closed before it has heard of it."""
+        ended = [child.ended() for child in self._children.values()]
+        self.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_SECONDS):
+                await asyncio.gather(*ended)
 
     def end_hanging(self) -> None:
         """Kill parsers that burn CPU on one page; what is known of that page is known as after any other death."""
