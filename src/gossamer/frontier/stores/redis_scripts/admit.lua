@@ -24,19 +24,21 @@ local only_seeded, site_queue, site_urls, path_variants, most_in_memory = unpack
 local blob, at = ARGV[2], 1
 local answers, answered = {}, 0
 
--- The low bits of a fingerprint, from its decimals. In two parts: Lua's numbers have 53 bits.
+-- The low bits of a fingerprint, from its decimals. Lua's numbers have 53 bits, but of up to 15 low bits the last 15
+-- digits tell everything, because 10^15 is a multiple of 2^15. More are computed in two parts.
 local function low_bits(text, modulus)
-  local is_negative = byte(text) == 45
-  if is_negative then
-    text = sub(text, 2)
-  end
-  local n, rest = #text
+  local n = #text
   if n <= 15 then
-    rest = tonumber(text) % modulus
-  else
-    rest = (tonumber(sub(text, 1, n - 9)) % modulus * (1e9 % modulus) + tonumber(sub(text, n - 8))) % modulus
+    return tonumber(text) % modulus
   end
-  return is_negative and (modulus - rest) % modulus or rest
+  local rest
+  if modulus <= 32768 then
+    rest = tonumber(sub(text, n - 14)) % modulus
+  else
+    local first = byte(text) == 45 and 2 or 1
+    rest = (tonumber(sub(text, first, n - 9)) % modulus * (1e9 % modulus) + tonumber(sub(text, n - 8))) % modulus
+  end
+  return byte(text) == 45 and (modulus - rest) % modulus or rest
 end
 
 -- The largest power of two that is not more than the number of buckets.
