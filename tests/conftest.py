@@ -52,7 +52,11 @@ def redis_binaries() -> tuple[ServerBinary, ...]:
 
 @functools.cache
 def postgres_binaries() -> tuple[ServerBinary, ...]:
-    return tuple(find_postgres_servers())
+    """The oldest and the newest; the campaign takes those between them, too."""
+    found = find_postgres_servers()
+    by_age = sorted(found, key=lambda binary: [int(part) for part in binary.version.split(".")])
+    left_out = set() if EVERY_HISTORY is not None else set(by_age[1:-1])
+    return tuple(binary for binary in found if binary not in left_out)
 
 
 def present(binary: ServerBinary | None, kind: str) -> ServerBinary:
@@ -97,22 +101,13 @@ def _on_servers(*, most: int | None = None) -> list[Where]:
     return redis + postgres
 
 
-def _of_histories() -> list[Where]:
-    """Half a thousand on a server take a minute: of more than two of PostgreSQL, on the newest and the oldest."""
-    left_out: set[ServerBinary] = set()
-    if EVERY_HISTORY is None:
-        by_age = sorted(postgres_binaries(), key=lambda binary: [int(part) for part in binary.version.split(".")])
-        left_out.update(by_age[1:-1])
-    return [("model", None), ("sqlite", None), *(where for where in _on_servers() if where[1] not in left_out)]
-
-
 #: Fixtures that say where a frontier under test lives, and what they stand for.
 PLACES: dict[str, Callable[[], list[Where]]] = {
     "place": lambda: [("model", None), ("sqlite", None), *_on_servers()],
     "place_on_a_server": _on_servers,
     "place_of_each_store": lambda: [("sqlite", None), *_on_servers(most=1)],
     "place_of_its_own": lambda: _on_servers(most=1),
-    "histories": _of_histories,
+    "histories": lambda: [("model", None), ("sqlite", None), *_on_servers()],
 }
 
 
@@ -187,7 +182,7 @@ def histories(request: pytest.FixtureRequest) -> Histories:
     place = _place(request)
     number = EVERY_HISTORY
     if number is None:
-        number = HISTORIES // [kind for kind, _ in _of_histories()].count(request.param[0])
+        number = HISTORIES // [kind for kind, _ in PLACES["histories"]()].count(request.param[0])
     if isinstance(place, PostgresPlace):
         place = EmptiedPostgresPlace(place.server)
     elif isinstance(place, RedisPlace):
