@@ -445,3 +445,13 @@ def test_what_a_call_was_given_is_forgotten_when_it_is_held_no_more(tmp_path: Pa
     with_store(tmp_path, work)
     with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
         assert connection.execute("SELECT count(*) FROM calls").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_frontier_that_was_made_and_is_gone_is_not_made_again(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "frontier.db"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(StoreUnavailable, match="is gone: it was made before"):
+        asyncio.run(SqliteStore(path, 4, may_create=False).open())
+    assert path.exists() == (content is not None)

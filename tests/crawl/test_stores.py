@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -77,3 +78,14 @@ def test_on_every_store_nothing_is_lost_when_all_processes_are_killed_at_once(we
     judged = web.judge(delay=0.1, repeats=200, restarts=1)
     assert judged.is_clean, judged.verdict
     assert_each_once(web.pages(), web.expected_pages())
+
+
+def test_no_page_leads_a_crawl_to_its_own_store(web: Crawls) -> None:
+    """Also where private addresses are allowed."""
+    if web.store == "sqlite":
+        pytest.skip("it listens nowhere")
+    port = urlsplit(web.store).port
+    own = [f"http://127.0.0.1:{port}/", f"http://localhost:{port}/x", f"https://[::ffff:127.0.0.1]:{port}/"]
+    summary = web.crawl("--allow-private-addresses", seeds=own)
+    assert summary["failures"] == {"blocked-address": 3}
+    assert web.requests() == []

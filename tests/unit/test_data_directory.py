@@ -100,3 +100,19 @@ def test_damaged_records_of_processes_stop_nobody(data: DataDirectory) -> None:
     assert data.processes() is None
     data.take()
     data.give_up()
+
+
+def test_only_its_owner_may_read_the_settings_which_may_hold_a_password(data: DataDirectory) -> None:
+    for _ in range(2):  # made, and replaced
+        data.write_settings(Settings())
+        assert data.settings_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_name_of_its_frontier_stays_and_a_damaged_one_is_never_guessed(data: DataDirectory) -> None:
+    which = data.which_frontier()
+    assert data.which_frontier() != which  # not recorded yet: nobody has it
+    data.record_frontier(which)
+    assert data.which_frontier() == which
+    (data.root / "frontier.json").write_bytes(b"{")
+    with pytest.raises(UsageError, match=r"frontier\.json"):
+        data.which_frontier()

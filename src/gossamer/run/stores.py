@@ -3,6 +3,7 @@
 The modules of a server's store are imported when it is asked for: a crawl on the embedded one needs neither client.
 """
 
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -60,15 +61,17 @@ def open_store(data: DataDirectory, settings: Settings, which: Frontier, *, is_l
 
 def store_endpoints(url: str) -> frozenset[tuple[str, int]]:
     """Where the store's server listens: no page may send the crawler there."""
-    parts = urlsplit(url)
-    if url == EMBEDDED or not parts.hostname:
-        return frozenset()
-    port = parts.port or _SERVERS[parts.scheme][1]
-    try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return frozenset()  # it cannot be reached either
-    return frozenset((str(address[0]).partition("%")[0], port) for *_, address in found)
+    found: set[tuple[str, int]] = set()
+    scheme, _, rest = url.partition("://")
+    # PostgreSQL's may name several.
+    for place in urlsplit(f"//{rest}").netloc.rpartition("@")[2].split(","):
+        host, port = urlsplit(f"//{place}").hostname, urlsplit(f"//{place}").port or _SERVERS.get(scheme, ("", 0))[1]
+        if host:
+            # A name that nobody knows cannot be reached either.
+            with contextlib.suppress(OSError):
+                addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found.update((str(address[0]).partition("%")[0], port) for *_, address in addresses)
+    return frozenset(found)
 
 
 def store_numbers(store: Store) -> dict[str, int]:
