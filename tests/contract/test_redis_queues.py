@@ -1,5 +1,6 @@
 """Long queues of the store on Redis: their tails stand in files, and nothing of them is lost on the way."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,5 +184,47 @@ def test_giving_up_a_site_gives_up_what_stands_in_files(server: RedisServer, tmp
         assert list((tmp_path / "queues").iterdir()) == []
         with client(server) as admin:
             assert queue_bytes(admin) == 0
+
+    with_store(make(server, tmp_path, in_memory=100), work)
+
+
+@pytest.mark.parametrize("is_reply_lost", [False, True])
+def test_a_survey_that_is_outdated_removes_no_file_that_is_wanted(
+    server: RedisServer, tmp_path: Path, is_reply_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slots were lost and taken again since; or the answer that pointers were made has not arrived."""
+    candidates = [link(number) for number in range(300)]
+
+    async def work(store: RedisStore) -> None:
+        real = store._server.run
+        is_at_it, is_over = asyncio.Event(), asyncio.Event()
+
+        async def run(verb: str, script: str, keys: list[bytes], *arguments: bytes, **others: Any) -> Any:
+            answer = await real(verb, script, keys, *arguments, **others)
+            if script == "swap" and is_reply_lost:
+                return await real(verb, script, keys, *arguments, **others)
+            if script == "read_block" and not is_reply_lost and not is_at_it.is_set():
+                is_at_it.set()
+                await is_over.wait()
+            return answer
+
+        monkeypatch.setattr(store._server, "run", run)
+        await store.admit(candidates, NO_LIMITS)
+        await store.own("first", range(SLOTS), now=LATE, until=2 * LATE, delay_seconds=1)
+        if not is_reply_lost:
+            await is_at_it.wait()
+            await store.disown("first")
+            another = make(server, tmp_path, in_memory=100)
+            await another.open()
+            await another.own("second", range(SLOTS), now=LATE, until=2 * LATE, delay_seconds=1)
+            await moved(another)
+            await another.disown("second")
+            await another.close()
+            await store.own("first", range(SLOTS), now=LATE, until=2 * LATE, delay_seconds=1)
+            is_over.set()
+        await moved(store)
+        assert list((tmp_path / "queues").iterdir()) != []
+        await store.disown("first")
+        assert await drain(store) == [candidate.url for candidate in candidates]
 
     with_store(make(server, tmp_path, in_memory=100), work)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
@@ -69,10 +70,17 @@ def stories(frontier: SharedFrontier) -> list[Story]:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        told = [process.communicate() for process in processes]
-        errors = [error for _, error in told if error]
-        assert errors == [], errors[0]
-        return [msgspec.json.decode(story, type=Story) for story, _ in told]
+        told = []
+        with ThreadPoolExecutor(MEMBERS) as pool:
+            for ended in as_completed([pool.submit(process.communicate) for process in processes]):
+                story, error = ended.result()
+                if error:
+                    # The others would wait for what it holds.
+                    for process in processes:
+                        process.kill()
+                    pytest.fail(error)
+                told.append(msgspec.json.decode(story, type=Story))
+        return told
 
 
 async def what_is_left(store: Store) -> tuple[Counts, dict[str, int]]:

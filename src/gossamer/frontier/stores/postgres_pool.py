@@ -198,7 +198,7 @@ class Pool:
             if idle_seconds >= IDLE_SECONDS:
                 await connection.execute("SELECT 1", timeout=_CHECK_SECONDS)
             await self._end_abandoned(connection)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
             connection.terminate()
             return False
         except BaseException:
@@ -224,5 +224,5 @@ class Pool:
             connection, _ = self._idle.pop()
             try:
                 await connection.close(timeout=_CHECK_SECONDS)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 connection.terminate()

@@ -93,16 +93,20 @@ class Queues:
             slots = [*self._owned]
             surveys = await self._server.run("own", "survey", [self._headers[slot] for slot in slots])
             for slot, (epoch, sites, unmoved, files) in zip(slots, surveys, strict=True):
-                if epoch != self._owned[slot]:
-                    del self._owned[slot]
+                if epoch != self._owned.get(slot):
+                    self._owned.pop(slot, None)
                 else:
-                    await self._look_after(slot, sites, list(map(int, unmoved)), {file.decode() for file in files})
+                    used = {file.decode() for file in files}
+                    await self._look_after(slot, epoch, sites, list(map(int, unmoved)), used)
         except (GossamerError, OSError) as error:
             # Whatever was not moved stays in Redis and is found there the next time. If the store is gone, the next
             # verb says so to somebody who can act on it.
             _LOG.warning("long queues stay in memory for now: %s", error)
 
-    async def _look_after(self, slot: int, sites: Sequence[bytes], unmoved: list[int], files: set[str]) -> None:
+    async def _look_after(
+        self, slot: int, epoch: int, sites: Sequence[bytes], unmoved: list[int], files: set[str]
+    ) -> None:
+        """Under the epoch of the survey, whatever has become of the slot since: what it told holds for that one."""
         for site in sites:
             while True:
                 block = await self._server.run(
@@ -117,14 +121,14 @@ class Queues:
                     break
                 unmoved.append(block)
                 if len(unmoved) >= BLOCKS_AT_ONCE:
-                    files |= await self._move(slot, unmoved)
+                    files |= await self._move(slot, epoch, unmoved)
                     unmoved.clear()
         for begin in range(0, len(unmoved), BLOCKS_AT_ONCE):
-            files |= await self._move(slot, unmoved[begin : begin + BLOCKS_AT_ONCE])
-        await _in_thread(lambda: self._remove_unused(slot, files))
+            files |= await self._move(slot, epoch, unmoved[begin : begin + BLOCKS_AT_ONCE])
+        await _in_thread(lambda: self._remove_unused(slot, epoch, files))
 
-    async def _move(self, slot: int, numbers: Sequence[int]) -> set[str]:
-        """Blocks to the file of this slot; its name if a pointer leads to it now."""
+    async def _move(self, slot: int, epoch: int, numbers: Sequence[int]) -> set[str]:
+        """Blocks to the file of this slot; its name if a pointer may lead to it now."""
         blocks = {}
         for number in numbers:
             block = await self._server.run("own", "read_block", [self._headers[slot]], b"%d" % number)
@@ -132,7 +136,6 @@ class Queues:
                 blocks[number] = block
         if not blocks:
             return set()
-        epoch = self._owned[slot]
         name = self._files.get(slot, "")
         if not name.startswith(f"{slot}-{epoch}-"):
             name = self._files[slot] = f"{slot}-{epoch}-{secrets.token_hex(8)}.queue"
@@ -143,20 +146,22 @@ class Queues:
             for block, place in zip(blocks, written, strict=True)
             for number in (block, place.begin, place.size_bytes)
         ]
-        swapped = await self._server.run("own", "swap", [self._headers[slot]], b"%d" % epoch, name.encode(), *words)
+        await self._server.run("own", "swap", [self._headers[slot]], b"%d" % epoch, name.encode(), *words)
         if written[-1].begin > FILE_BYTES:
             del self._files[slot]
-        return {name} if swapped else set()
+        # How many were swapped is not asked: that may have been told by an answer that was lost.
+        return {name}
 
-    def _remove_unused(self, slot: int, used: set[str]) -> None:
-        """Files of this slot that no pointer leads to. Those of other handles under the same epoch are left alone."""
+    def _remove_unused(self, slot: int, epoch: int, used: set[str]) -> None:
+        """Files of this slot that no pointer leads to: of older epochs, under which none can be made any more, and our
+        own. Those of newer epochs are another's, or none of this survey's business."""
         if not self._directory.is_dir():
             return
         for path in self._directory.iterdir():
             match = _NAME.fullmatch(path.name)
             if match is None or int(match[1]) != slot or path.name in used:
                 continue
-            if int(match[2]) < self._owned[slot] or path.name in self._made:
+            if int(match[2]) < epoch or (int(match[2]) == epoch and path.name in self._made):
                 path.unlink(missing_ok=True)
                 self._made.discard(path.name)
                 if path.name == self._files.get(slot):
