@@ -1,4 +1,5 @@
-"""Candidates as pages have them: of 100 links 60 lead to the page's own site and ten each to four others."""
+"""Candidates as pages have them: of 100 links 60 lead to the page's own site and ten each to four others. Each says on
+which page it was found."""
 
 import random
 from array import array
@@ -20,24 +21,29 @@ class Links:
         """The links of so many pages, 100 of each."""
         links = []
         for _ in range(count):
+            via = ""
             for number in (60, 10, 10, 10, 10):
                 site = self._random.randrange(len(self._known))
-                links += [self._link(site, are_new=are_new) for _ in range(number)]
+                via = via or self._url(site, self._random.randrange(100))
+                links += [self._link(site, via, are_new=are_new) for _ in range(number)]
         return links
 
     def seeds(self) -> list[Candidate]:
-        return [self._link(site, are_new=True) for site in range(len(self._known))]
+        return [self._link(site, "", are_new=True) for site in range(len(self._known))]
 
     def scattered(self, count: int) -> list[Candidate]:
         """New links, each to a site of its own: the worst that a page can do."""
-        return [self._link(self._random.randrange(len(self._known)), are_new=True) for _ in range(count)]
+        via = self._url(0, 0)
+        return [self._link(self._random.randrange(len(self._known)), via, are_new=True) for _ in range(count)]
 
-    def _link(self, site: int, *, are_new: bool) -> Candidate:
+    def _link(self, site: int, via: str, *, are_new: bool) -> Candidate:
         if are_new:
             number = self._known[site]
             self._known[site] += 1
         else:
             number = self._random.randrange(self._known[site])
-        name = f"site-{site}.example"
-        url = f"https://www.{name}/{self._section}-{number % 7}/{number}-a-title-of-some-length.html"
-        return Candidate(url, name, stable_hash(url), depth=3)
+        url = self._url(site, number)
+        return Candidate(url, f"site-{site}.example", stable_hash(url), depth=3, via=via)
+
+    def _url(self, site: int, number: int) -> str:
+        return f"https://www.site-{site}.example/{self._section}-{number % 7}/{number}-a-title-of-some-length.html"

@@ -265,6 +265,41 @@ class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
     text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
 
 
+class SinkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crawl leaves behind. docs/data.md says what is in each."""
+
+    sinks: Annotated[
+        str,
+        Meta(
+            pattern=r"^(warc|pages|log)(,(warc|pages|log))*\Z",
+            description="What is written: archives with their index, pages with their text as a table, a row for every"
+            " outcome.",
+            extra={WORDING: "one or more of warc, pages, log, with commas between them"},
+        ),
+    ] = "warc,pages,log"
+    warc_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="An archive file that has come to so many bytes is closed at the next commit.",
+            extra={WORDING: SIZE_WORDING},
+        ),
+    ] = 1_000_000_000
+    commit_pages: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Outcomes after which a parser commits. What is not committed is parsed again after a death;"
+            " each commit is a file of each table, until those are merged.",
+        ),
+    ] = 1_000
+    commit_interval_seconds: Annotated[
+        float,
+        Meta(gt=0, description="Seconds after which a parser commits what it has, in a slow crawl."),
+    ] = msgspec.field(default=120.0, name="commit_interval")
+
+
 class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the frontier is kept. docs/stores.md says which store when, and how a server is to be set."""
 
@@ -332,4 +367,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     frontier: FrontierSettings = FrontierSettings()
     spool: SpoolSettings = SpoolSettings()
     parse: ParseSettings = ParseSettings()
+    sinks: SinkSettings = SinkSettings()
     run: RunSettings = RunSettings()

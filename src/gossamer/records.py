@@ -81,6 +81,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, array_like=True):
     at_head: bool = False
     path_fingerprint: int = 0
     """What it shares with the other variants of its path (`frontier/traps.py`); 0 if it is the path itself."""
+    via: str = ""
+    """Where it was found: the page that links to it, or what was redirected to it; empty for a seed."""
 
 
 class SiteClock(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -111,6 +113,7 @@ class Lease(msgspec.Struct, frozen=True, gc=False, array_like=True):
     returned: int
     """How often it came back because its holder died."""
     clock: SiteClock = SiteClock()
+    via: str = ""
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
@@ -174,6 +177,38 @@ class PhaseTimes(msgspec.Struct, frozen=True, gc=False, array_like=True):
     total: float = 0.0
 
 
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What a server answered to one request, as an archive keeps it."""
+
+    url: str
+    fetched_at: float
+    """Wall clock, when the request began."""
+    request: bytes
+    """As it was sent."""
+    status_line: bytes
+    """As it came, without its end; what would end a line within it is a space, as in the headers."""
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    """In the order and case in which they came."""
+    body: bytes
+    """Without chunks, still in its content encoding."""
+    truncated: str = ""
+    """Why the body is not whole: `length`, `time` or `disconnect`; empty if it is."""
+    is_declined: bool = False
+    """The body was not downloaded: its media type is none of those that are wanted."""
+    address: str = ""
+    """The numeric one that was judged, before any rewriting."""
+    tls: str = ""
+    """The version of the protocol, such as `TLSv1.3`; empty without."""
+    is_verified: bool = False
+    """Whether the certificate was verified."""
+    times: PhaseTimes = PhaseTimes()
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header of that name (given in lower case)."""
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """What became of one lease, as it travels through the spool."""
 
@@ -184,25 +219,20 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """Wall clock, when the request began."""
     detail: str = ""
     """For a person: what exactly failed, which rule decided."""
-    status: int | None = None
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-    """As received, still in its content encoding; only pages have one."""
-    truncated: str = ""
-    """Why the body is not whole: `length`, `time` or `disconnect`; empty if it is."""
+    answer: Answer | None = None
     address: str = ""
-    """The numeric address that answered."""
-    is_verified: bool = False
-    """Whether the certificate was verified."""
+    """The numeric one that answered, or that was tried last."""
     times: PhaseTimes = PhaseTimes()
+    robots: tuple[Answer, ...] = ()
+    """What was said when robots.txt was asked for on the way, redirects included."""
 
     @property
     def is_page(self) -> bool:
         return self.reason is Reason.PAGE
 
-    def header(self, name: bytes) -> bytes | None:
-        """The first header of that name (given in lower case)."""
-        return next((value for key, value in self.headers if key.lower() == name), None)
+    @property
+    def body_bytes(self) -> int:
+        return 0 if self.answer is None else len(self.answer.body)
 
 
 class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):

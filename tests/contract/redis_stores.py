@@ -38,8 +38,9 @@ def make(
     return RedisStore(Connecting(crawl=crawl, **settings), queues=directory / "queues", queue_in_memory=in_memory)
 
 
-def with_store(store: RedisStore, work: Callable[[RedisStore], Awaitable[None]]) -> None:
+def with_store(store: Store, work: Callable[[RedisStore], Awaitable[None]]) -> None:
     async def run() -> None:
+        assert isinstance(store, RedisStore)
         await store.open()
         try:
             await work(store)

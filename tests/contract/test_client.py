@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -20,8 +21,8 @@ import msgspec
 import pytest
 
 from gossamer.config import FetchSettings
-from gossamer.fetch.client import Answer, Client, Failure
-from gossamer.records import Reason
+from gossamer.fetch.client import Client, Failure
+from gossamer.records import Answer, Reason
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import expectations, hostile_sites, tls_hosts
 from gossamer.testing.web.hostile.redirects import PRIVATE_HOSTS, SPELLINGS
@@ -86,13 +87,13 @@ def word(result: Answer | Failure) -> Expected:
         return FAILURES[result.reason]
     if result.is_declined:
         return Expected.MEDIA_TYPE
-    if result.truncated:
-        return Expected(f"truncated:{result.truncated}")
     if result.status in {429, 503}:
         return Expected.RETRY
     if 300 <= result.status < 400:
         return Expected.REDIRECT
-    return Expected.DONE if 200 <= result.status < 300 else Expected.STATUS
+    if not 200 <= result.status < 300:
+        return Expected.STATUS
+    return Expected(f"truncated:{result.truncated}") if result.truncated else Expected.DONE
 
 
 @contextlib.asynccontextmanager
@@ -204,6 +205,65 @@ def test_an_answer_has_all_its_phases(fetched: Fetched) -> None:
     assert secure.times.tls is not None
     assert secure.times.first_byte is not None
     assert secure.times.total >= secure.times.tls + secure.times.first_byte
+
+
+# Answers that are no pages.
+
+
+async def play_missing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Says 404, and then something else by the path."""
+    path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
+    writer.write(b"HTTP/1.0 404 Gone  Away\r\nContent-Type: image/png\r\n")
+    writer.write(b"Content-Length: 9\r\n\r\n" if path in {"/whole", "/short", "/silent"} else b"\r\n")
+    writer.write({"/whole": b"not there", "/short": b"not", "/silent": b"", "/reset": b"no"}.get(path, b"x"))
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+        while path in {"/endless", "/dribble"}:
+            writer.write(b"x" * (65536 if path == "/endless" else 1))
+            await writer.drain()
+            await asyncio.sleep(0.05 * (path == "/dribble"))
+        if path == "/silent":
+            await reader.read()
+    if path == "/reset":
+        # What was written is to arrive before the reset does.
+        await asyncio.sleep(0.05)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    writer.close()
+
+
+def test_an_answer_that_is_no_page_is_kept_with_what_comes_of_its_body() -> None:
+    paths = ("whole", "short", "silent", "reset", "endless", "dribble")
+
+    async def main() -> dict[str, Answer | Failure]:
+        server = await asyncio.start_server(play_missing, "127.0.0.1", 0)
+        settings = FetchSettings(connect_to=f"127.0.0.1:{server.sockets[0].getsockname()[1]}", fetch_timeout_seconds=1)
+        async with server, Client(settings, user_agent=USER_AGENT) as client:
+            results = await asyncio.gather(
+                *(get(client, f"http://a.test/{path}", max_body_bytes=10 * MIB) for path in paths)
+            )
+        # The server's side of it all notices, and ends.
+        while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 (there is nothing to be told by)
+            await asyncio.sleep(0.01)
+        return dict(zip(paths, results, strict=True))
+
+    results = asyncio.run(main())
+    found = {
+        path: (len(result.body), result.truncated)
+        for path, result in results.items()
+        if isinstance(result, Answer)
+        if (result.status, result.status_line, result.is_declined) == (404, b"HTTP/1.0 404 Gone  Away", False)
+    }
+    dribbled, _ = found["dribble"]
+    assert 1 < dribbled < 100
+    assert found == {
+        "whole": (9, ""),
+        "short": (3, "disconnect"),
+        "silent": (0, "time"),
+        "reset": (2, "disconnect"),
+        "endless": (MIB, "length"),
+        "dribble": (dribbled, "time"),
+    }
 
 
 # What is asked, and of whom.

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import random
 import subprocess
@@ -9,45 +10,67 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from gossamer.errors import GossamerError, StoreUnavailable
 from gossamer.frontier.store import AdmitLimits
-from gossamer.records import Candidate, Destination, Finished, Lease, Move, Outcome, Reason, Release, Result
-from gossamer.sinks.commit import Committer, recover
-from gossamer.sinks.jsonl import JsonLinesSink
-from gossamer.sinks.sink import Mark, PageRecord
+from gossamer.records import Answer, Candidate, Destination, Finished, Lease, Move, Outcome, Reason, Release, Result
+from gossamer.sinks import parquet, parts
+from gossamer.sinks.commit import OUTPUT_DIRECTORIES, Committer, recover
+from gossamer.sinks.log import LogSink
+from gossamer.sinks.pages import PagesSink
+from gossamer.sinks.parts import committed_parts
+from gossamer.sinks.sink import Entry, Mark, PageRecord, Prepared, Sink
+from gossamer.sinks.warc import WarcSink
 from gossamer.spool.directory import SpoolDirectory, segments_in
 from gossamer.spool.recovery import recover_lost, recover_open, return_claimed
 from gossamer.spool.segment import read_segment, segment_id
 from gossamer.spool.writer import SegmentWriter
 from gossamer.testing.stores.model import ModelStore
+from gossamer.url import Url, canonicalise
 
-SITES = 14
+SITES = 8
 NO_PAGE_EVERY = 5
-#: Three or four pages: files rotate all the time, and the last one is not full.
-FILE_BYTES = 1_500
+#: Three or four pages: archives rotate all the time, and the last one is not full.
+FILE_BYTES = 2_500
 
 
-def made_record(url: str) -> PageRecord:
-    return PageRecord(
-        url=url,
-        site="example",
-        host="www.example",
-        depth=1,
-        hops=0,
-        status=200,
+def url_of(parser: str, number: int) -> str:
+    return f"https://{parser}.example/{number}"
+
+
+def made_lease(url: str) -> Lease:
+    return Lease(1, 0, 1, url, "example", 1, 1, 0, False, 0, 0)
+
+
+def made_entry(outcome: Outcome) -> Entry:
+    """Of any outcome; only the lease's URL and what became of it are looked at."""
+    lease = outcome.lease
+    url = canonicalise(lease.url)
+    assert isinstance(url, Url)
+    if outcome.result is Result.RETRY or not outcome.is_page:
+        return Entry(outcome, outcome.reason)
+    answer = Answer(
+        url=url.text,
         fetched_at=1_700_000_000.5,
+        request=b"GET / HTTP/1.1\r\n\r\n",
+        status_line=b"HTTP/1.1 200 OK",
+        status=200,
+        headers=((b"Content-Type", b"text/html"),),
+        body=url.text.encode(),
         address="192.0.2.1",
-        is_verified=False,
+    )
+    page = PageRecord(
+        url=url,
         media_type="text/html",
+        media_type_detected="",
         charset="UTF-8",
         truncated="",
-        received_bytes=10,
         decoded_bytes=20,
         title='“Title”\n"2"',
         description="",
@@ -60,16 +83,58 @@ def made_record(url: str) -> PageRecord:
         text="line one\nline two",
         main_text=None,
     )
+    whole = Outcome(lease, outcome.result, outcome.reason, 1_700_000_000.5, answer=answer, address="192.0.2.1")
+    return Entry(whole, Reason.PAGE, page)
 
 
-def urls_in(data: Path, pattern: str = "*.jsonl") -> Counter[str]:
-    """Every line must be whole."""
-    found: Counter[str] = Counter()
-    for path in (data / "pages").glob(pattern):
-        content = path.read_bytes()
-        assert content.endswith(b"\n"), path
-        found.update(msgspec.json.decode(line)["url"] for line in content.splitlines())
+def made_page(url: str) -> Entry:
+    return made_entry(Outcome(made_lease(url), Result.DONE, Reason.PAGE, 0.0))
+
+
+def all_sinks(data: Path, parser: str, *, run: int = 1, file_bytes: int = FILE_BYTES) -> list[Sink]:
+    return [
+        WarcSink(data, run=run, parser=parser, index=0, file_bytes=file_bytes, facts={"software": "a test"}),
+        PagesSink(data, parser=parser, crawl="a test"),
+        LogSink(data, parser=parser),
+    ]
+
+
+def columns_of(data: Path, directory: str, prefix: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Of all parts that count."""
+    found: list[tuple[Any, ...]] = []
+    for path in committed_parts(data / directory, prefix):
+        with pq.ParquetFile(path) as file:
+            table = file.read(list(columns), use_threads=False)
+        found += zip(*(table.column(name).to_pylist() for name in columns), strict=True)
     return found
+
+
+def tabled(data: Path) -> Counter[str]:
+    return Counter(url for (url,) in columns_of(data, "pages", "part", "url"))
+
+
+def logged(data: Path) -> Counter[tuple[str, str]]:
+    """URLs with what became of them."""
+    return Counter(columns_of(data, "log", "fetches", "url", "outcome"))
+
+
+def urls_in(data: Path) -> Counter[str]:
+    """The pages that the files hold, when none is open: all sinks must agree."""
+    assert open_files(data) == []
+    found = tabled(data)
+    archived: Counter[str] = Counter()
+    for index in (data / "index").glob("*.cdxj"):
+        for line in index.read_bytes().splitlines():
+            fields = json.loads(line.split(b" ", 2)[2])
+            assert fields["filename"] == f"warc/{index.stem}.warc.gz"
+            assert (data / fields["filename"]).stat().st_size >= int(fields["offset"]) + int(fields["length"])
+            archived[fields["url"]] += 1
+    assert archived == found
+    return found
+
+
+def open_files(data: Path) -> list[Path]:
+    return [path for directory in OUTPUT_DIRECTORIES for path in (data / directory).glob("*.open")]
 
 
 class Journal:
@@ -92,14 +157,17 @@ class Crawl:
         self.data = data
         self.parser = parser
         self.store = Journal()
-        self.sink = JsonLinesSink(data, run, parser, file_bytes)
-        self.committer = Committer(data, parser, self.store, [self.sink])
+        self.sinks = all_sinks(data, parser, run=run, file_bytes=file_bytes)
+        self.committer = Committer(data, parser, self.store, self.sinks)
 
     def segment(self, number: int) -> Path:
         return self.data / "spool" / "claimed" / self.parser / f"{number}.seg"
 
     def write(self, number: int) -> None:
-        self.sink.write(made_record(f"{self.parser}/{number}"))
+        entry = made_page(url_of(self.parser, number))
+        for sink in self.sinks:
+            sink.write(entry)
+            sink.flush()
 
     def done(self, *numbers: int) -> None:
         for number in numbers:
@@ -116,22 +184,19 @@ class Crawl:
         asyncio.run(recover(self.data, self.store, parser=self.parser))
 
 
+def pages(*numbers: int, parser: str = "p0") -> dict[str, int]:
+    return {url_of(parser, number): 1 for number in numbers}
+
+
 @pytest.fixture
 def crawl(tmp_path: Path) -> Crawl:
     return Crawl(tmp_path)
 
 
-def test_a_line_holds_one_page_with_its_keys_in_the_documented_order(crawl: Crawl) -> None:
-    crawl.done(1)
-    crawl.commit()
-    crawl.committer.close()
-    [path] = (crawl.data / "pages").iterdir()
-    assert path.name == "00001-p0-000000.jsonl"
-    [line] = path.read_bytes().splitlines()
-    decoded = msgspec.json.decode(line)
-    assert list(decoded) == [field.name for field in msgspec.structs.fields(PageRecord)]
-    assert decoded["text"] == "line one\nline two"
-    assert decoded["noindex"] is True
+@pytest.fixture
+def two_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly every commit replaces parts."""
+    monkeypatch.setattr(parts, "MERGED_PARTS", 2)
 
 
 def test_a_commit_finishes_urls_deletes_segments_and_says_how_many_pages(crawl: Crawl) -> None:
@@ -143,26 +208,35 @@ def test_a_commit_finishes_urls_deletes_segments_and_says_how_many_pages(crawl: 
 
 
 def test_files_get_their_final_names_only_by_a_commit(crawl: Crawl) -> None:
+    def named() -> set[str]:
+        return {path.parent.name for path in crawl.data.glob("*/*") if path.suffix in {".parquet", ".gz", ".cdxj"}}
+
     crawl.done(*range(10))
-    assert urls_in(crawl.data) == {}
+    assert named() == set()
     crawl.commit()
-    complete = urls_in(crawl.data)
-    assert len(complete) >= 8
+    assert tabled(crawl.data) == pages(*range(10))
+    assert named() == set(OUTPUT_DIRECTORIES)
+    crawl.done(10)
+    crawl.commit()
     crawl.committer.close()
-    assert urls_in(crawl.data) == {f"p0/{number}": 1 for number in range(10)}
-    assert urls_in(crawl.data, "*.open") == {}
+    assert urls_in(crawl.data) == pages(*range(11))
 
 
-def test_an_abandoned_segment_leaves_no_trace(crawl: Crawl) -> None:
+def test_an_abandoned_segment_leaves_no_trace(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor if parts were made of it: a segment may be larger than what is kept in memory."""
+    monkeypatch.setattr(parquet, "PART_WEIGHT", 30 * parquet.ROW_WEIGHT)
     crawl.done(1)
-    for number in range(2_000, 2_900):
+    for number in range(2_000, 2_100):
         crawl.write(number)
+    assert len(list((crawl.data / "pages").glob("*.open"))) == 4, "the segment before it, and three of it"
     crawl.committer.abandon()
     crawl.done(2)
     crawl.commit()
-    crawl.write(3_000)
+    for number in range(3_000, 3_050):
+        crawl.write(number)
     crawl.committer.close()
-    assert urls_in(crawl.data) == {"p0/1": 1, "p0/2": 1}
+    assert urls_in(crawl.data) == pages(1, 2)
+    assert set(logged(crawl.data)) == {(url, "done") for url in pages(1, 2)}
 
 
 def test_what_is_done_and_not_committed_is_cut_off_at_the_end(crawl: Crawl) -> None:
@@ -170,7 +244,7 @@ def test_what_is_done_and_not_committed_is_cut_off_at_the_end(crawl: Crawl) -> N
     crawl.commit()
     crawl.done(*range(2, 9))
     crawl.committer.close()
-    assert urls_in(crawl.data) == {"p0/1": 1}
+    assert urls_in(crawl.data) == pages(1)
     assert crawl.segment(8).exists()
 
 
@@ -188,7 +262,7 @@ def test_a_commit_that_the_store_could_not_follow_is_finished_by_the_next(crawl:
     crawl.store.is_away = False
     assert crawl.commit() == 5
     crawl.committer.close()
-    assert urls_in(crawl.data) == {f"p0/{number}": 1 for number in range(1, 6)}
+    assert urls_in(crawl.data) == pages(*range(1, 6))
     assert crawl.store.finished == dict.fromkeys(range(1, 6), 1)
 
 
@@ -200,38 +274,45 @@ def test_closing_while_the_store_is_away_leaves_the_commit_to_recovery(crawl: Cr
     crawl.committer.close()
     crawl.store.is_away = False
     crawl.recover()
-    assert urls_in(crawl.data) == {f"p0/{number}": 1 for number in range(1, 5)}
+    assert urls_in(crawl.data) == pages(*range(1, 5))
     assert crawl.store.finished == dict.fromkeys(range(1, 5), 1)
     assert not crawl.segment(4).exists()
 
 
-@pytest.mark.parametrize("room", range(0, 1_700, 50))
+#: What five commits write, merged parts included, is more than this.
+ROOM_BYTES = 100_000
+
+
+@pytest.mark.parametrize("room", range(0, ROOM_BYTES, ROOM_BYTES // 16))
+@pytest.mark.usefixtures("two_are_merged")
 def test_a_disk_that_is_full_for_a_while_loses_and_doubles_nothing(
     crawl: Crawl, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    really, left = os.write, [room]
+    """A merged part that finds no room is left out, and the commit is made without it."""
+    really, left, failures = os.write, [room], 0
 
     def write(descriptor: int, data: memoryview) -> int:
+        nonlocal failures
         if not left[0]:
+            failures += 1
             raise OSError(errno.ENOSPC, "full")
         left[0] -= (written := really(descriptor, data[: left[0]]))
         return written
 
     monkeypatch.setattr(os, "write", write)
-    failures = 0
-    for number in (1, 2, 3):
+    for number in range(1, 6):
         for step in (lambda number=number: crawl.done(number), crawl.commit):
             try:
                 step()
             except OSError:
-                failures += 1
                 crawl.committer.abandon()
                 left[0] = 1 << 30
                 step()
-    assert failures == 1
+    assert failures
     crawl.committer.close()
-    assert urls_in(crawl.data) == {"p0/1": 1, "p0/2": 1, "p0/3": 1}
-    assert crawl.store.finished == {1: 1, 2: 1, 3: 1}
+    assert urls_in(crawl.data) == pages(*range(1, 6))
+    assert logged(crawl.data) == {(url, "done"): 1 for url in pages(*range(1, 6))}
+    assert crawl.store.finished == dict.fromkeys(range(1, 6), 1)
 
 
 def test_another_sink_that_fails_takes_the_segment_out_of_all_of_them(tmp_path: Path) -> None:
@@ -240,20 +321,26 @@ def test_another_sink_that_fails_takes_the_segment_out_of_all_of_them(tmp_path: 
 
         marks = 0
 
-        def write(self, record: PageRecord) -> None: ...
+        def write(self, entry: Entry) -> None: ...
+
+        def flush(self) -> None: ...
 
         def mark(self) -> Mark:
             self.marks += 1
-            if self.marks == 2:
+            if self.marks == 3:
                 raise OSError(errno.EIO, "broken")
             return ()
 
         def rollback(self, mark: Mark) -> None: ...
 
-        def after_commit(self, mark: Mark) -> None: ...
+        def prepare(self) -> Prepared:
+            return Prepared()
+
+        def after_commit(self) -> None: ...
 
     crawl = Crawl(tmp_path, file_bytes=1)
-    crawl.committer = Committer(tmp_path, "p0", crawl.store, [crawl.sink, Failing()])
+    crawl.sinks.append(Failing())
+    crawl.committer = Committer(tmp_path, "p0", crawl.store, crawl.sinks)
     crawl.done(1)
     with pytest.raises(OSError, match="broken"):
         crawl.done(2)
@@ -261,22 +348,37 @@ def test_another_sink_that_fails_takes_the_segment_out_of_all_of_them(tmp_path: 
     crawl.done(3)
     crawl.commit()
     crawl.committer.close()
-    assert urls_in(tmp_path) == {"p0/1": 1, "p0/3": 1}
+    assert urls_in(tmp_path) == pages(1, 3)
 
 
-def test_an_open_file_that_is_too_short_is_refused_and_never_padded(crawl: Crawl) -> None:
+def test_an_open_file_that_is_too_short_is_refused_and_never_padded(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, file_bytes=100_000)
     crawl.done(1)
     crawl.commit()
-    [path] = (crawl.data / "pages").glob("*.open")
+    [path] = (crawl.data / "warc").glob("*.open")
     shorter = path.read_bytes()[:-1]
     path.write_bytes(shorter)
-    with pytest.raises(GossamerError, match=r"000000\.jsonl\.open is \d+ bytes long, and \d+ were written"):
+    with pytest.raises(GossamerError, match=r"\.warc\.gz\.p0\.open is \d+ bytes long, and \d+ were written"):
         crawl.recover()
     assert path.read_bytes() == shorter
+    crawl.done(2)
     with pytest.raises(GossamerError, match="something else has cut it"):
-        crawl.done(2)
+        crawl.commit()
     path.unlink()
     crawl.recover()
+    assert tabled(crawl.data) == pages(1)
+
+
+def test_a_part_of_a_table_that_is_too_short_is_refused(crawl: Crawl) -> None:
+    crawl.store.is_away = True
+    crawl.done(1)
+    with pytest.raises(StoreUnavailable):
+        crawl.commit()
+    [path] = (crawl.data / "pages").glob("*.parquet")
+    is_open = path.rename(path.with_name(f"{path.name}.p0.open"))  # as it was a moment before
+    is_open.write_bytes(is_open.read_bytes()[:-1])
+    with pytest.raises(GossamerError, match="something else has cut it"):
+        crawl.recover()
 
 
 def test_a_record_that_cannot_be_read_is_refused(crawl: Crawl) -> None:
@@ -288,19 +390,34 @@ def test_a_record_that_cannot_be_read_is_refused(crawl: Crawl) -> None:
 
 
 def test_recovery_of_one_parser_leaves_the_others_alone(tmp_path: Path) -> None:
-    dead, alive = Crawl(tmp_path, "p1", file_bytes=10_000), Crawl(tmp_path, "p11", file_bytes=10_000)
+    dead, alive = Crawl(tmp_path, "p1", file_bytes=100_000), Crawl(tmp_path, "p11", file_bytes=100_000, run=2)
     for crawl in (dead, alive):
         crawl.done(1)
         crawl.commit()
         crawl.done(2)
     dead.recover()
-    assert urls_in(tmp_path) == {"p1/1": 1}
+    assert [path.name.split(".")[-2] for path in open_files(tmp_path)] == ["p11", "p11"]
+    assert tabled(tmp_path) == pages(1, parser="p1") | pages(1, parser="p11")
     alive.done(3)
     assert alive.commit() == 2
     alive.committer.close()
-    assert urls_in(tmp_path) == {"p1/1": 1, "p11/1": 1, "p11/2": 1, "p11/3": 1}
+    assert urls_in(tmp_path) == pages(1, parser="p1") | pages(1, 2, 3, parser="p11")
     assert alive.segment(2).exists() is False
     assert dead.segment(2).exists()
+
+
+@pytest.mark.usefixtures("two_are_merged")
+def test_two_parsers_merge_each_their_own_parts(tmp_path: Path) -> None:
+    one, other = Crawl(tmp_path, "parser-1"), Crawl(tmp_path, "parser-10", run=2)
+    for number in range(8):
+        for crawl in (one, other):
+            crawl.done(number)
+            crawl.commit()
+    for crawl in (one, other):
+        crawl.committer.close()
+    assert urls_in(tmp_path) == pages(*range(8), parser="parser-1") | pages(*range(8), parser="parser-10")
+    for directory in ("pages", "log"):
+        assert len(list((tmp_path / directory).iterdir())) <= 8, "they were not merged"
 
 
 def test_a_parser_that_lives_again_in_the_same_run_overwrites_nothing(tmp_path: Path) -> None:
@@ -310,7 +427,7 @@ def test_a_parser_that_lives_again_in_the_same_run_overwrites_nothing(tmp_path: 
         crawl.commit()
         crawl.done(10 * life + 2)
         crawl.recover()
-    assert urls_in(tmp_path) == {f"p0/{number}": 1 for number in (0, 1, 10, 11, 20, 21)}
+    assert urls_in(tmp_path) == pages(0, 1, 10, 11, 20, 21)
 
 
 class Killed(BaseException):
@@ -381,7 +498,7 @@ def outcome_of(lease: Lease) -> tuple[Outcome, Move]:
         result, reason, destination = Result.DONE, Reason.STATUS, Destination.OUTCOME
     else:
         result, reason, destination = Result.DONE, Reason.PAGE, Destination.PAGE
-    return Outcome(lease, result, reason, 0.0, body=b"x" * 50), Move(lease, destination, reason)
+    return Outcome(lease, result, reason, 0.0), Move(lease, destination, reason)
 
 
 async def fetch_some(store: ModelStore, writer: SegmentWriter, owner: str) -> bool:
@@ -402,8 +519,8 @@ async def live(data: Path, store: ModelStore, run: int) -> None:
     """A whole crawl in one process: fetcher and parser take turns, a commit is made after every second segment."""
     spool = SpoolDirectory(data / "spool")
     writer = SegmentWriter(spool, run, 0)
-    sink = JsonLinesSink(data, run, "p0", FILE_BYTES)
-    committer = Committer(data, "p0", store, [sink])
+    sinks = all_sinks(data, "p0", run=run)
+    committer = Committer(data, "p0", store, sinks)
     segments = 0
     while await fetch_some(store, writer, f"f{run}") or spool.backlog().pages:
         path = spool.claim("p0")
@@ -412,11 +529,13 @@ async def live(data: Path, store: ModelStore, run: int) -> None:
         finished = []
         segments += 1
         for outcome in read_segment(path):
+            entry = made_entry(outcome)
+            for sink in sinks:
+                sink.write(entry)
+                sink.flush()
             if outcome.result is Result.RETRY:
                 continue
             lease = outcome.lease
-            if outcome.is_page:
-                sink.write(made_record(lease.url))
             finished.append(
                 Finished(segment_id(path), lease.number, lease.slot, lease.site, lease.fingerprint, outcome.reason, 50)
             )
@@ -443,7 +562,6 @@ async def recover_all(data: Path, store: ModelStore) -> None:
 async def check_recovered(data: Path, store: ModelStore) -> None:
     """The files hold what the store counts as pages; each segment that it knows is ready, and no other is."""
     found = urls_in(data)
-    assert urls_in(data, "*.open") == {}
     assert set(found.values()) <= {1}
     assert found.total() == (await store.counts(now=100.0)).pages
     spool = SpoolDirectory(data / "spool")
@@ -461,8 +579,11 @@ async def check_finished(data: Path, store: ModelStore) -> None:
     await check_recovered(data, store)
     counts = await store.counts(now=100.0)
     assert counts.finished == counts.admitted == SITES
-    pages = {f"https://site{number}.example/": 1 for number in range(SITES) if number % NO_PAGE_EVERY}
-    assert urls_in(data) == pages
+    urls = [f"https://site{number}.example/" for number in range(SITES)]
+    assert urls_in(data) == {url: 1 for number, url in enumerate(urls) if number % NO_PAGE_EVERY}
+    attempts = logged(data)
+    assert {url: attempts.pop((url, "done")) for url in urls} == dict.fromkeys(urls, 1)
+    assert set(attempts) <= {(url, "retry") for number, url in enumerate(urls) if number % 2}
     assert [path.name for path in (data / "commit").iterdir()] == []
 
 
@@ -507,13 +628,74 @@ def test_a_crawl_killed_at_any_step_has_each_page_once(tmp_path: Path, monkeypat
     assert steps > 100, "the scenario has too few steps to show anything"
 
 
+class Tables(Crawl):
+    """A parser without archives, which have nothing to do with merging. Its store outlives it."""
+
+    def __init__(self, data: Path, store: Journal) -> None:
+        super().__init__(data)
+        self.store = store
+        self.sinks = self.sinks[1:]
+        self.committer = Committer(data, self.parser, store, self.sinks)
+
+    def done_and_committed(self, *numbers: int) -> None:
+        for number in numbers:
+            self.done(number)
+            self.commit()
+
+
+def is_killed(mortal: Mortal, steps: int, work: Callable[[], None]) -> bool:
+    mortal.left = steps
+    try:
+        work()
+    except Killed:
+        return True
+    finally:
+        mortal.left = 1 << 62
+    return False
+
+
+@pytest.mark.usefixtures("two_are_merged")
+def test_a_commit_that_merges_and_is_killed_at_any_step_leaves_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery is killed too. At every moment a reader finds what was committed before, each row once."""
+    mortal = Mortal()
+    mortal.install(monkeypatch)
+    merged, small = "part-p0-000000-000001.parquet", "part-p0-000001-000001.parquet"
+    seen_together = 0
+
+    def look(data: Path) -> None:
+        nonlocal seen_together
+        assert tabled(data) in (pages(1, 2), pages(1, 2, 3))
+        assert logged(data) in ({(url, "done"): 1 for url in urls} for urls in (pages(1, 2), pages(1, 2, 3)))
+        seen_together += (data / "pages" / merged).exists() and (data / "pages" / small).exists()
+
+    for steps, data in lives(tmp_path):
+        store = Journal()
+        crawl = Tables(data, store)
+        crawl.done_and_committed(1, 2)
+        is_dead = is_killed(mortal, steps, partial(crawl.done_and_committed, 3))
+        look(data)
+        more = 0
+        while is_killed(mortal, more, crawl.recover):
+            look(data)
+            more += 1
+        assert tabled(data) == (pages(1, 2, 3) if 3 in store.finished else pages(1, 2))
+        Tables(data, store).done_and_committed(*([4] if 3 in store.finished else [3, 4]))
+        assert (tabled(data), open_files(data)) == (pages(1, 2, 3, 4), [])
+        if not is_dead:
+            break
+    assert steps > 30, "the scenario has too few steps to show anything"
+    assert seen_together
+
+
 CHILD = """
 import asyncio, os, sys
 from pathlib import Path
 from gossamer.records import Finished, Reason
 from gossamer.sinks.commit import Committer
-from gossamer.sinks.jsonl import JsonLinesSink
-from tests.contract.test_commit import made_record
+from gossamer.sinks import parts
+from tests.contract.test_commit import all_sinks, made_page, url_of
 
 class Journal:
     async def finish(self, finished):
@@ -521,12 +703,16 @@ class Journal:
             file.write(b"".join(b"%d\\n" % done.number for done in finished))
 
 async def main():
-    sink = JsonLinesSink(data, int(sys.argv[2]), "p0", 20_000)
-    committer = Committer(data, "p0", Journal(), [sink])
+    parts.MERGED_PARTS = 4
+    sinks = all_sinks(data, "p0", run=int(sys.argv[2]), file_bytes=20_000)
+    committer = Committer(data, "p0", Journal(), sinks)
     claimed = data / "claimed"
     for path in sorted(claimed.iterdir()):
         number = int(path.stem)
-        sink.write(made_record(f"p0/{number}"))
+        entry = made_page(url_of("p0", number))
+        for sink in sinks:
+            sink.write(entry)
+            sink.flush()
         committer.segment_done(path, [Finished(path.stem, number, 0, "example", number, Reason.PAGE, 1)])
         if number % 3 == 0:
             await committer.commit()
@@ -570,5 +756,5 @@ def test_a_parser_process_that_is_killed_for_real_loses_and_doubles_no_page(tmp_
         asyncio.run(recover(tmp_path, FileJournal(tmp_path / "finished")))
         finished = {int(line) for line in (tmp_path / "finished").read_text().split()}
         left = {int(path.stem) for path in (tmp_path / "claimed").iterdir()}
-        assert urls_in(tmp_path) == {f"p0/{number}": 1 for number in finished}
+        assert urls_in(tmp_path) == pages(*finished)
         assert left == set(range(segments)) - finished

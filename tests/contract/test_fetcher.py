@@ -14,12 +14,12 @@ import pytest
 
 from gossamer.config import FetchSettings, PolitenessSettings, RunSettings, ScopeSettings, Settings, SpoolSettings
 from gossamer.errors import StoreUnavailable
-from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Counts, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
-from gossamer.records import Candidate, Finished, Outcome, PhaseTimes, Reason, Result
+from gossamer.records import Answer, Candidate, Finished, Outcome, PhaseTimes, Reason, Result
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.segment import read_segment, segment_id
 from gossamer.spool.writer import SegmentWriter
@@ -122,7 +122,7 @@ class StubParser:
                     outcome.lease.site,
                     outcome.lease.fingerprint,
                     outcome.reason,
-                    len(outcome.body),
+                    outcome.body_bytes,
                 )
                 for outcome in outcomes
                 if outcome.result is not Result.RETRY
@@ -134,7 +134,8 @@ class StubParser:
     def _targets(self, outcome: Outcome) -> list[Candidate]:
         lease = outcome.lease
         if outcome.reason is Reason.REDIRECT:
-            location = outcome.header(b"location")
+            assert outcome.answer is not None
+            location = outcome.answer.header(b"location")
             assert location is not None
             return [
                 candidate(
@@ -314,8 +315,35 @@ def test_a_whole_web_is_fetched_once_and_with_manners(kind: str, delay: float, t
         (Result.DROPPED, Reason.EXTENSION),
     ):
         assert seen[result, reason] > 0, (result, reason)
-    # The body of a page, and of nothing else, is in the spool.
-    assert all(bool(outcome.body) == outcome.is_page for outcome in bench.parser.outcomes)
+    assert_all_answers_are_in_outcomes(bench)
+
+
+def assert_all_answers_are_in_outcomes(bench: Bench) -> None:
+    """Each request is there once with what came of it: in the outcome of its URL, or of that on whose way it was made.
+
+    The server knows what it was asked for and what it sent.
+    """
+    outcomes = bench.parser.outcomes
+    own = [outcome.answer for outcome in outcomes if outcome.answer is not None]
+    assert [answer.url for answer in own] == [outcome.lease.url for outcome in outcomes if outcome.answer is not None]
+    answers = [*own, *(answer for outcome in outcomes for answer in outcome.robots)]
+    assert {answer.status for answer in answers} >= {200, 301, 404, 429, 500}
+    found = Counter((answer.url, answer.status, len(answer.body)) for answer in answers)
+    assert found == Counter(
+        (
+            f"{request.scheme}://{request.host}{request.path}",
+            request.status,
+            # Of a busy server only the head counts.
+            0 if request.status in {429, 503} else request.body_bytes,
+        )
+        for request in bench.requests()
+    )
+    for answer in answers:
+        assert (answer.request[:5], answer.request[-4:]) == (b"GET /", b"\r\n\r\n")
+        assert answer.status_line.startswith(b"HTTP/1.1 %d " % answer.status)
+        assert answer.tls.startswith("TLSv1") == answer.url.startswith("https:")
+    # Whatever becomes of the URL that robots.txt was asked for.
+    assert {outcome.result for outcome in outcomes if outcome.robots} == set(Result)
 
 
 def test_a_busy_site_is_asked_again_after_the_time_it_asked_for(tmp_path: Path) -> None:
@@ -533,6 +561,8 @@ def test_a_drain_in_mid_flight_loses_no_url_and_opens_no_gap(tmp_path: Path, mon
             assert (fetcher.statistics().in_flight, fetcher.statistics().waiting) == (1, 1)
             fetcher.drain()
             await running
+            while await bench.parser.take_segment():
+                pass
             drained_at = await bench.store.now()
             counts = await bench.counts()
             # Nobody's slots any more, so they are free to be taken; nothing comes back by that, for nothing was held.
@@ -548,6 +578,14 @@ def test_a_drain_in_mid_flight_loses_no_url_and_opens_no_gap(tmp_path: Path, mon
     assert (counts.leased, counts.spooled, counts.queued, counts.admitted) == (0, 0, 2, 2)
     assert counts.retries == {"stopped": 2}
     assert delay - 1 < wait_seconds <= delay
+    # What robots.txt was answered with before it is not lost with the request.
+    assert [
+        (outcome.reason, outcome.lease.url, [(answer.url, answer.status) for answer in outcome.robots])
+        for outcome in sorted(bench.parser.outcomes, key=lambda outcome: outcome.lease.url)
+    ] == [
+        (Reason.STOPPED, "http://never.test/", [("http://never.test/robots.txt", 404)]),
+        (Reason.STOPPED, "http://never2.test/", []),
+    ]
 
 
 def test_a_slot_that_was_lost_is_not_asked_for_what_was_leased_from_it(

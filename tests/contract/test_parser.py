@@ -1,7 +1,6 @@
 """The parser on a real spool, real sinks and each store: what is finished, what is written, what is admitted."""
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from gossamer.config import ParseSettings, ScopeSettings, Settings
@@ -18,10 +18,11 @@ from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import AdmitLimits, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.parse.note import PageNote, read_note
-from gossamer.parse.worker import COMMIT_OUTCOMES, Parser
-from gossamer.records import Candidate, Destination, Lease, Move, Outcome, Reason, Release, Result, SiteClock
+from gossamer.parse.worker import Parser
+from gossamer.records import Answer, Candidate, Destination, Lease, Move, Outcome, Reason, Release, Result, SiteClock
 from gossamer.sinks.commit import Committer
-from gossamer.sinks.jsonl import JsonLinesSink
+from gossamer.sinks.pages import PagesSink
+from gossamer.sinks.parts import committed_parts
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.writer import SEGMENT_OUTCOMES, SegmentWriter
 from gossamer.testing.stores.model import ModelStore
@@ -56,15 +57,22 @@ def seed(url: str) -> Candidate:
     return Candidate(found.text, found.site, found.fingerprint, is_seed=True)
 
 
+def answer_to(lease: Lease, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes = b"") -> Answer:
+    line = f"HTTP/1.1 {status} Said".encode()
+    return Answer(lease.url, 1.5e9, b"GET / HTTP/1.1\r\n\r\n", line, status, headers, body, address="192.0.2.1")
+
+
 def page(lease: Lease, body: bytes = b"<title>Hello</title>", **headers: str) -> Outcome:
     given = {"content_type": "text/html"} | headers
     lines = tuple((name.replace("_", "-").encode(), value.encode()) for name, value in given.items() if value)
-    return Outcome(lease, Result.DONE, Reason.PAGE, 1.5e9, status=200, headers=lines, body=body, address="192.0.2.1")
+    return Outcome(
+        lease, Result.DONE, Reason.PAGE, 1.5e9, answer=answer_to(lease, 200, lines, body), address="192.0.2.1"
+    )
 
 
 def redirect(lease: Lease, location: str) -> Outcome:
     lines = ((b"Location", location.encode()),)
-    return Outcome(lease, Result.DONE, Reason.REDIRECT, 1.5e9, status=301, headers=lines)
+    return Outcome(lease, Result.DONE, Reason.REDIRECT, 1.5e9, answer=answer_to(lease, 301, lines))
 
 
 def failure(lease: Lease, reason: Reason, result: Result = Result.DROPPED) -> Outcome:
@@ -122,7 +130,7 @@ class Crawl:
         self, settings: Settings | None = None, suspects: Sequence[tuple[str, int]] = ()
     ) -> AsyncIterator[Parser]:
         settings = settings or Settings()
-        sink = JsonLinesSink(self.data, 1, NAME)
+        sink = PagesSink(self.data, parser=NAME, crawl="a test")
         with closing(PageNote(self.note)) as note:
             yield Parser(
                 name=NAME,
@@ -145,8 +153,11 @@ class Crawl:
 
     def pages(self) -> list[dict[str, Any]]:
         """What the sink holds for good."""
-        files = sorted((self.data / "pages").glob("*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        rows: list[dict[str, Any]] = []
+        for path in committed_parts(self.data / "pages", "part"):
+            with pq.ParquetFile(path) as file:
+                rows += file.read(use_threads=False).to_pylist()
+        return rows
 
     async def outcomes(self) -> dict[str, int]:
         return (await self.store.counts(now=await self.store.now())).outcomes
@@ -180,7 +191,7 @@ def test_a_page_is_written_its_links_are_queued_and_it_is_finished(tmp_path: Pat
         await crawl.fetch(lambda lease: page(lease, body))
         statistics = (await crawl.parse()).statistics()
         (written,) = crawl.pages()
-        assert (written["url"], written["title"], written["links"]) == ("http://a.test/", "A page", 2)
+        assert (written["url"], written["title"], written["outlink_count"]) == ("http://a.test/", "A page", 2)
         assert written["text"].split() == ["Words", "b", "c"]
         assert await crawl.outcomes() == {"page": 1}
         (link,) = await crawl.lease()
@@ -308,14 +319,15 @@ def test_a_segment_that_was_begun_is_given_back_whole_when_the_parser_must_leave
 
 def test_a_parser_commits_after_enough_pages_and_goes_on(tmp_path: Path) -> None:
     async def story(crawl: Crawl) -> None:
-        segments = COMMIT_OUTCOMES // SEGMENT_OUTCOMES + 1
+        commit_pages = Settings().sinks.commit_pages
+        segments = commit_pages // SEGMENT_OUTCOMES + 1
         await crawl.admit(*(f"http://s{number}.test/" for number in range(segments * SEGMENT_OUTCOMES)))
         for _ in range(segments):
             await crawl.fetch(page)
         async with crawl.parser() as parser:
             running = asyncio.create_task(parser.run())
             await until(lambda: parser.statistics().commits > 0)
-            assert COMMIT_OUTCOMES <= await crawl.finished() <= segments * SEGMENT_OUTCOMES
+            assert commit_pages <= await crawl.finished() <= segments * SEGMENT_OUTCOMES
             await crawl.admit("http://another.test/")
             await crawl.fetch(page)
             parser.drain(empty_spool=True)
@@ -364,9 +376,9 @@ def test_only_html_is_parsed_and_plain_text_is_its_own_text(tmp_path: Path) -> N
     answers = {
         "http://declared.test/": ("application/xhtml+xml; charset=utf-8", markup, "T", "x"),
         "http://sniffed.test/": ("", b"\n " + markup, "T", "x"),
-        "http://plain.test/": ("text/plain; charset=iso-8859-1", b"<b>caf\xe9\x00", "", "<b>café"),
-        "http://other.test/": ("application/pdf", b"%PDF-", "", None),
-        "http://unknown.test/": ("", b"GIF89a", "", None),
+        "http://plain.test/": ("text/plain; charset=iso-8859-1", b"<b>caf\xe9\x00", None, "<b>café"),
+        "http://other.test/": ("application/pdf", b"%PDF-", None, None),
+        "http://unknown.test/": ("", b"GIF89a", None, None),
     }
 
     async def story(crawl: Crawl) -> None:
@@ -440,7 +452,7 @@ def test_a_suspect_that_is_harmless_is_a_page_like_any_other(tmp_path: Path) -> 
         statistics = (await crawl.parse(suspects=[(segment, 0)])).statistics()
         assert (statistics.pages, statistics.parse_crashes) == (1, 0)
         (written,) = crawl.pages()
-        assert (written["title"], written["links"]) == ("Fine", 1)
+        assert (written["title"], written["outlink_count"]) == ("Fine", 1)
         assert [lease.url for lease in await crawl.lease()] == ["http://a.test/x"]
 
     crawl(tmp_path, model_store, story)

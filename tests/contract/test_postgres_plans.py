@@ -27,8 +27,9 @@ LARGE = {"sites", "seen", "blocks", "held", "variants", "robots"}
 #: Read as a whole wherever they are asked, because they stay small: a row per slot, per crawl, per kind of count, per
 #: call whose leases are held, per transaction since the last fold.
 SMALL = {"slots", "meta", "totals", "calls", "deltas"}
-#: Asked when a run begins, a slot is taken or a segment was lost: once for hours of work, and then for all of a table.
-RARE = {"clamp_clocks", "leased_in_slots", "segments", "spooled"}
+#: Asked when a run begins, a slot is taken, a segment was lost or a person looks for a URL: once for hours of work, and
+#: then for all of a table.
+RARE = {"clamp_clocks", "leased_in_slots", "look_held", "segments", "spooled"}
 
 _FILL = """
 INSERT INTO sites (key, due_at, not_before, not_before_lease, last_request_at, crawl_delay_seconds, lease, admitted,

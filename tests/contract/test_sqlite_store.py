@@ -16,7 +16,7 @@ from msgspec import structs
 
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores import sqlite, sqlite_sites, sqlite_verbs
+from gossamer.frontier.stores import sqlite_schema, sqlite_sites, sqlite_verbs
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.frontier.stores.sqlite_verbs import Verbs
 from gossamer.records import Candidate, Destination, Lease, Move, Reason, Release, SiteClock
@@ -149,7 +149,7 @@ def test_a_frontier_of_another_version_is_refused(tmp_path: Path, monkeypatch: p
         pass
 
     with_store(tmp_path, work)
-    monkeypatch.setattr(sqlite, "SCHEMA_VERSION", sqlite.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", sqlite_schema.SCHEMA_VERSION + 1)
     with pytest.raises(UsageError, match="not a frontier of this version"):
         with_store(tmp_path, work)
 

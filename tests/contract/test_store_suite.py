@@ -35,7 +35,7 @@ def test_store(place: Place, check: Check) -> None:
 
 def test_every_check_is_found_and_has_a_name_of_its_own() -> None:
     names = [name(check) for check in checks()]
-    assert len(names) == len(set(names)) >= 145
+    assert len(names) == len(set(names)) >= 160
 
 
 def test_a_frontier_is_made_once_by_those_who_open_it_at_once(place_on_a_server: ServerPlace) -> None:
@@ -140,6 +140,8 @@ async def _verbs(store: Store) -> dict[str, Callable[[], Awaitable[object]]]:
         "spooled": lambda: store.spooled("segment"),
         "unspool": lambda: store.unspool("segment"),
         "counts": lambda: store.counts(now=now),
+        "find": lambda: store.find(candidate(29, 10)),
+        "site_states": lambda: store.site_states(["site1.example"]),
         "load_robots": lambda: store.load_robots(["https://a.example"]),
         "save_robots": lambda: store.save_robots([RobotsCopy(origin="https://b.example", access="parsed")]),
     }

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from gossamer.errors import GossamerError
 from gossamer.report.resources import started
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.stores import remove
+from gossamer.sinks.parts import committed_parts
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit
 from gossamer.testing.audit.rules import Rules
@@ -70,6 +72,24 @@ def store(request: pytest.FixtureRequest) -> str:
     """What `--store` is told. Crawls may share a server: each has a frontier of its own there."""
     fixture = STORES[request.param]
     return "sqlite" if fixture is None else str(request.getfixturevalue(fixture).url)
+
+
+def pages_in(data: Path) -> list[dict[str, Any]]:
+    """The rows of a crawl's pages."""
+    return _rows_of(committed_parts(data / "pages", "part"))
+
+
+def fetches_in(data: Path) -> list[dict[str, Any]]:
+    """The rows of a crawl's log."""
+    return _rows_of(committed_parts(data / "log", "fetches"))
+
+
+def _rows_of(parts: Sequence[Path]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for path in parts:
+        with pq.ParquetFile(path) as file:
+            rows += file.read(use_threads=False).to_pylist()
+    return rows
 
 
 class Crawls:
@@ -130,10 +150,9 @@ class Crawls:
         return list(access_log.read(self.web.log_files))
 
     def pages(self) -> list[dict[str, Any]]:
-        """What the sink has; an open file among them would be a mistake of the end."""
+        """The rows of the table; an open file beside it would be a mistake of the end."""
         assert not list((self.data / "pages").glob("*.open"))
-        files = sorted((self.data / "pages").glob("*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+        return pages_in(self.data)
 
     def expected_pages(self, seeds: Sequence[str] | None = None) -> set[str]:
         """Those of the reachable URLs that are pages."""

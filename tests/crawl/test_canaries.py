@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of, fetches_in, pages_in
 from tests.crawl.test_deaths import processes, until
 
 SECRET = "hunter2canary"
@@ -183,9 +183,9 @@ def test_passwords_come_out_nowhere_and_control_characters_never_raw(tmp_path: P
         assert (path, "canary.test") in asked
     assert {("/more-slashes", "other.test"), ("/?typed", "typed.test"), ("/?from-file", "file.test")} <= asked
     assert sum(path.startswith("/redirected?") for path, _ in asked) == 1
-    lines = [line for file in files(work / "data" / "pages") for line in file.read_bytes().splitlines()]
-    pages = {found["url"]: found for found in map(json.loads, lines)}
-    assert len(lines) == len(pages) >= len(NASTY_PATHS) + 10
+    rows = pages_in(work / "data")
+    pages = {found["url"]: found for found in rows}
+    assert len(rows) == len(pages) >= len(NASTY_PATHS) + 10
     assert pages["http://canary.test/"]["title"].startswith("Canary ")
     assert "DROP TABLE seen" in pages["http://canary.test/"]["text"]
 
@@ -193,20 +193,26 @@ def test_passwords_come_out_nowhere_and_control_characters_never_raw(tmp_path: P
     assert [head for head in server.heads if SECRET in head or "authorization" in head.lower()] == []
     assert SECRET.encode() not in done.stdout + done.stderr
     assert [str(file) for file in files(work) if SECRET.encode() in file.read_bytes()] == []
+    # Tables are compressed; the archive holds what was sent, as it must.
+    cells = [(name, str(cell)) for row in (*rows, *fetches_in(work / "data")) for name, cell in row.items()]
+    assert [cell for cell in cells if SECRET in cell[1]] == []
     assert (work / "data" / "seeds").read_text().splitlines() == [
         *("http://canary.test/", "http://typed.test/?typed", "http://file.test/?from-file")
     ]
 
     # Controls: what a person or a program reads line by line has none but the ends of the lines.
-    logs = files(work / "data" / "log")
+    logs = [file for file in files(work / "data" / "log") if file.suffix == ".log"]
+    indexes = files(work / "data" / "index")
     assert logs
-    for text in (done.stdout, done.stderr, *(file.read_bytes() for file in (*logs, *files(work / "data" / "pages")))):
+    assert indexes
+    for text in (done.stdout, done.stderr, *(file.read_bytes() for file in (*logs, *indexes))):
         assert RAW_CONTROLS.findall(text) == []
+    # What is text may have its tabs and lines; all else that a page or a server says has none.
+    assert [cell for cell in cells if RAW_CONTROLS.findall(cell[1].replace("\t", "").encode())] == []
+    assert {name for name, cell in cells if "\n" in cell} <= {"text", "main_text"}
     for log in logs:
         assert log.read_bytes().isascii()
         assert all(json.loads(line)["message"] for line in log.read_text().splitlines())
-    for found in pages.values():
-        assert RAW_CONTROLS.findall(found["url"].encode()) == []
 
     # Names of files are ours, and nothing was run that a page had written.
     assert [path for path in work.rglob("*") if not FILE_NAME.fullmatch(path.name)] == []

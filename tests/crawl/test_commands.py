@@ -106,11 +106,11 @@ def test_seeds_come_from_urls_and_from_a_compressed_file(small_web: Crawls, tmp_
     assert "(+https://example.org/crawl)" in agents.pop()
 
 
-def test_a_page_is_a_line_of_json_with_its_text(small_web: Crawls) -> None:
+def test_a_page_is_a_row_with_its_text(small_web: Crawls) -> None:
     small_web.crawl("--max-pages=3")
     for page in small_web.pages():
-        assert page["status"] == 200
-        assert page["media_type"] == "text/html"
+        assert page["fetch_status"] == 200
+        assert page["content_mime_type"] == "text/html"
         assert page["title"]
         assert len(page["text"]) > 100
         assert page["received_bytes"] > 0

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from gossamer.report.resources import started
@@ -29,7 +31,7 @@ from gossamer.testing.web.graph import Web
 from gossamer.testing.web.policies import PolicyMix
 from gossamer.testing.web.processes import WebProcesses
 from gossamer.testing.web.server import Connection, SimulatedWeb
-from tests.crawl.conftest import chosen_stores, on_server
+from tests.crawl.conftest import chosen_stores, on_server, pages_in
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to tell processes apart")
 
@@ -117,25 +119,31 @@ def test_a_process_that_is_dead_and_not_waited_for_does_not_run() -> None:
 # The checker.
 
 
+def table_of(data: Path) -> tuple[Path, pa.Table]:
+    file = next((data / "pages").glob("*.parquet"))
+    with pq.ParquetFile(file) as content:
+        return file, content.read()
+
+
 def without_a_page(data: Path) -> None:
-    file = next((data / "pages").glob("*.jsonl"))
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[1:]))
+    file, table = table_of(data)
+    pq.write_table(table.slice(1), file)
 
 
 def with_a_page_twice(data: Path) -> None:
-    file = next((data / "pages").glob("*.jsonl"))
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*lines, lines[0]]))
+    file, table = table_of(data)
+    pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), file)
 
 
 def with_a_page_of_nowhere(data: Path) -> None:
-    file = next((data / "pages").glob("*.jsonl"))
-    page = json.loads(file.read_bytes().splitlines()[0]) | {"url": "http://nowhere.test/"}
-    file.write_bytes(file.read_bytes() + json.dumps(page).encode() + b"\n")
+    file, table = table_of(data)
+    page = table.slice(0, 1)
+    place = page.column_names.index("url")
+    pq.write_table(pa.concat_tables([table, page.set_column(place, "url", [["http://nowhere.test/"]])]), file)
 
 
-def with_half_a_line(data: Path) -> None:
-    file = next((data / "pages").glob("*.jsonl"))
+def with_half_a_table(data: Path) -> None:
+    file, _ = table_of(data)
     file.write_bytes(file.read_bytes()[:-20])
 
 
@@ -206,7 +214,7 @@ FAULTS_OF_FILES: list[tuple[Callable[[Path], None], set[str]]] = [
     (without_a_page, {"pages_missing", "others"}),
     (with_a_page_twice, {"pages_doubled", "others"}),
     (with_a_page_of_nowhere, {"pages_unexpected", "others"}),
-    (with_half_a_line, {"pages_missing", "others"}),
+    (with_half_a_table, {"pages_missing", "others"}),
     (with_a_segment, {"others"}),
     # A URL finished as a page, and no page; one lost between its states; one that deaths drove out.
     (in_store("UPDATE counts SET value = value + 1 WHERE name = 'outcome page'"), {"pages_missing", "others"}),
@@ -284,16 +292,13 @@ async def crawl_of(pages: dict[str, str], directory: Path, *flags: str, environm
     return summary
 
 
-def pages_in(directory: Path) -> list[str]:
-    files = sorted((directory / "crawl" / "pages").glob("*.jsonl"))
-    return sorted(json.loads(line)["url"] for file in files for line in file.read_text("utf-8").splitlines())
-
-
 def assert_only_lost(summary: dict[str, Any], directory: Path, poison: set[str], good: set[str]) -> None:
     assert summary["stop_reason"] == "exhausted"
     assert summary["admitted"] == summary["finished"] == len(good) + len(poison) + 1
     assert summary["failures"] == {"parse-crash": len(poison)}
-    assert pages_in(directory) == sorted(f"http://poison.test{path}" for path in {"/", *good})
+    assert sorted(page["url"] for page in pages_in(directory / "crawl")) == sorted(
+        f"http://poison.test{path}" for path in {"/", *good}
+    )
 
 
 @pytest.mark.timeout(240)

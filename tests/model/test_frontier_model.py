@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from gossamer.frontier.slots import slot_of
-from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.store import AdmitLimits, Counts, Leases, Sighting, SiteState, Store
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, SiteClock
 from gossamer.testing.stores.model import ModelStore
 from gossamer.testing.stores.places import Place
@@ -212,11 +212,20 @@ def candidate(number: int) -> Candidate:
     # A third of them are no variants, and each site has two paths with five variants each.
     path_of_variants = path % 3 and (1 << 64) - path % 3
     return Candidate(
-        url, SITES[site], stable_hash(url), depth, depth % 3, bool(is_seed), bool(at_head), path_of_variants
+        url,
+        SITES[site],
+        stable_hash(url),
+        depth,
+        depth % 3,
+        bool(is_seed),
+        bool(at_head),
+        path_of_variants,
+        ("", f"https://{SITES[0]}/{depth}", url[:-1])[path % 3],
     )
 
 
-CANDIDATES = st.lists(st.integers(0, 15 * len(SITES) * 2 * 2 * 5 - 1).map(candidate), min_size=3, max_size=10)
+CANDIDATE = st.integers(0, 15 * len(SITES) * 2 * 2 * 5 - 1).map(candidate)
+CANDIDATES = st.lists(CANDIDATE, min_size=3, max_size=10)
 SOME_SLOTS = st.sampled_from([{0, 1, 2}, {0, 1, 2}, {0, 1}, {2}])
 DELAYS = st.sampled_from([0.0, 1.0, 10.0])
 #: Which leases, counted from the latest.
@@ -281,6 +290,7 @@ FINISH = step(
 )
 UNSPOOL = step("unspool", segment=st.sampled_from(SEGMENTS))
 DISOWN = step("disown", owner=st.sampled_from(OWNERS))
+LOOK = step("look", wanted=CANDIDATE, others=CANDIDATE)
 REPEAT = step("repeat_the_last_lease")
 CLOCK = step("step_clock", seconds=st.sampled_from(CLOCK_STEPS))
 REOPEN = step("reopen", is_new_run=st.booleans())
@@ -294,7 +304,7 @@ STEPS = st.sampled_from(
         *[SPOOL] * 5,
         *[FINISH] * 3,
         *[CLOCK] * 2,
-        *[REPEAT, UNSPOOL, DISOWN, REOPEN],
+        *[REPEAT, UNSPOOL, DISOWN, REOPEN, LOOK],
     ]
 ).flatmap(lambda chosen: chosen)
 
@@ -504,6 +514,25 @@ class FrontierMachine(RuleBasedStateMachine):
     def step_clock(self, seconds: float) -> None:
         """Back too, a little: callers do not agree on the time to the last moment."""
         self._now += seconds
+
+    def look(self, wanted: Candidate, others: Candidate) -> None:
+        """Numbers and epochs are each store's own."""
+
+        async def found(store: Store, offered: Candidate) -> Sighting:
+            seen = await store.find(offered)
+            lease = seen.lease and replace(seen.lease, number=bool(seen.lease.number), epoch=0)
+            return replace(seen, lease=lease, site=seen.site and replace(seen.site, epoch=0))
+
+        async def sites(store: Store) -> dict[str, SiteState]:
+            return {
+                name: replace(state, epoch=0) for name, state in (await store.site_states([*SITES, "none"])).items()
+            }
+
+        for offered in (wanted, others):
+            seen = self._both(lambda store, offered=offered: found(store, offered))  # type: ignore[misc]
+            assert seen.state == self._ledger.states.get(offered.url, "unseen")
+        for name, state in self._both(sites).items():
+            assert state.is_busy == (name in self._ledger.busy)
 
     def reopen(self, is_new_run: bool) -> None:
         self._run(self._real.close())

@@ -38,7 +38,9 @@ def offered(source: Candidates, *links: Link, base: Url = PAGE, nofollow: bool =
 
 def test_a_link_is_a_candidate_one_level_deeper_without_hops() -> None:
     target = url("http://www.a.test/dir/next")
-    assert offered(candidates(), link("next")) == [Candidate(target.text, "a.test", target.fingerprint, depth=4)]
+    assert offered(candidates(), link("next")) == [
+        Candidate(target.text, "a.test", target.fingerprint, depth=4, via=PAGE.text)
+    ]
 
 
 def test_a_link_says_of_which_path_it_is_a_variant() -> None:
@@ -135,6 +137,7 @@ def test_a_redirect_keeps_depth_and_seed_goes_one_hop_on_and_stands_at_the_head(
                 is_seed=is_seed,
                 at_head=True,
                 path_fingerprint=path_fingerprint(target.text),
+                via=PAGE.text,
             )
         ]
 

@@ -66,6 +66,10 @@ def test_an_unknown_flag_is_named_with_the_nearest(run: Run, command: str) -> No
         "simweb": [],
         "demo": [],
         "parse": ["x", "--url", "http://a/"],
+        "show": ["x", "http://a/"],
+        "sql": ["x", "select 1"],
+        "export": ["x", "--format=jsonl", "-o", "y"],
+        "explain": ["x", "http://a/"],
         "store": ["check", "sqlite"],
     }.get(command, ["x"])
     assert complaint(run(command, *wanted, "--jsn")).startswith("unknown argument '--jsn'")

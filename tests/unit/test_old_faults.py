@@ -23,11 +23,11 @@ import pytest
 
 import gossamer
 from gossamer.config import FetchSettings, ScopeSettings, Settings
-from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.client import Client, Failure
 from gossamer.frontier.admission import AdmissionRules, parse_exclusions
 from gossamer.frontier.slots import slot_of
 from gossamer.frontier.stores.sqlite import SqliteStore
-from gossamer.records import Candidate, Destination, Finished, Move, Outcome, Reason, Release
+from gossamer.records import Answer, Candidate, Destination, Finished, Move, Outcome, Reason, Release
 from gossamer.report.resources import own_usage
 from gossamer.testing.stores.suite import checks
 from gossamer.url import Url, canonicalise
@@ -200,8 +200,9 @@ def test_a_failed_connection_is_a_reason_and_never_an_invented_status() -> None:
     assert isinstance(failure, Failure)
     assert failure.reason is Reason.CONNECT
     assert "status" not in Failure.__struct_fields__
-    status = next(field for field in msgspec.structs.fields(Outcome) if field.name == "status")
-    assert (status.default, type(None) in get_args(status.type)) == (None, True)
+    assert "status" not in Outcome.__struct_fields__
+    answer = next(field for field in msgspec.structs.fields(Outcome) if field.name == "answer")
+    assert (answer.default, type(None) in get_args(answer.type)) == (None, True)
 
 
 BODY_BYTES = 1 << 20

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from gossamer.config import FetchSettings
-from gossamer.fetch.exchange import GRACE_SECONDS, WINDOW_SECONDS, Exchange
+from gossamer.fetch.exchange import GRACE_SECONDS, OTHER_BODY_SECONDS, WINDOW_SECONDS, Exchange
 from gossamer.fetch.media_types import is_wanted, is_wanted_by_start
-from gossamer.fetch.response import HEAD_BYTES, MOST_HEADERS, Response
+from gossamer.fetch.response import HEAD_BYTES, MOST_HEADERS, OTHER_BODY_BYTES, Response
 from gossamer.records import Reason
 
 WANTED = frozenset({b"text/html", b"text/plain"})
@@ -35,6 +35,7 @@ def test_an_answer_is_the_same_however_its_bytes_are_cut(size: int) -> None:
     )
     response = read(*(data[at : at + size] for at in range(0, len(data), size)), wanted=WANTED)
     assert (response.status, response.body, response.truncated, response.failure) == (200, b"hello world", "", None)
+    assert response.status_line == b"HTTP/1.1 200 OK"
     assert response.headers == [
         (b"Content-Type", b"text/html"),
         (b"X-ODD-Case", b"two"),
@@ -43,10 +44,38 @@ def test_an_answer_is_the_same_however_its_bytes_are_cut(size: int) -> None:
     ]
 
 
-def test_a_folded_header_becomes_one_line() -> None:
-    response = read(OK + b"X-Folded: one\r\n\ttwo\r\nContent-Length: 0\r\n\r\n")
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        (b"HTTP/1.0 200 Fine\r\n", b"HTTP/1.0 200 Fine"),
+        (b"HTTP/1.1 200 \r\n", b"HTTP/1.1 200 "),
+        (b"HTTP/1.1 200\r\n", b"HTTP/1.1 200 "),
+        (b"HTTP/1.1 200 O\xff\x01 K\t \r\n", b"HTTP/1.1 200 O\xff\x01 K\t "),
+        (b"HTTP/1.1 200 O\0K\n", b"HTTP/1.1 200 O K"),
+        (b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\nHTTP/1.0 200\r\n", b"HTTP/1.0 200 "),
+        (b"HTTP/1.1 102\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 No\r\n", b"HTTP/1.1 404 No"),
+    ],
+)
+def test_the_status_line_is_kept_and_nothing_of_what_came_before_it(line: bytes, kept: bytes, size: int) -> None:
+    data = line + b"X: y\r\nContent-Length: 0\r\n\r\n"
+    response = read(*(data[at : at + size] for at in range(0, len(data), size)))
+    assert (response.is_over, response.status_line) == (True, kept)
+    assert response.headers == [(b"X", b"y"), (b"Content-Length", b"0")]
+
+
+@pytest.mark.parametrize("size", [1, 5, 10_000])
+def test_a_header_is_one_line_whatever_is_in_it(size: int) -> None:
+    data = OK + b"X: one\r\n\ttwo\r\n   three\r\nY: \r\n four\n five\r\nZ: \0six\0seven\0\r\nContent-Length: 0\r\n\r\n"
+    response = read(*(data[at : at + size] for at in range(0, len(data), size)))
     assert response.is_over
-    assert b"\n" not in dict(response.headers)[b"X-Folded"]
+    assert dict(response.headers) == {
+        b"X": b"one\ttwo   three",
+        b"Y": b"four five",
+        b"Z": b"six seven",
+        b"Content-Length": b"0",
+    }
+    assert read(OK + b"X: one\rtwo\r\n\r\n").failure is not None
 
 
 def test_a_body_is_whole_up_to_the_cap_and_cut_beyond_it() -> None:
@@ -68,16 +97,60 @@ def test_the_end_of_the_connection_is_the_end_of_a_body_only_if_nothing_else_is(
     assert nothing.failure[0] is Reason.RESET
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy", b"999 Denied"])
-def test_an_answer_that_is_no_page_is_over_with_its_head(status: bytes) -> None:
+OTHER = [b"301 Moved", b"400 Bad", b"404 Not Found", b"500 Oops", b"999 Denied"]
+
+
+@pytest.mark.parametrize("status", OTHER)
+def test_an_answer_that_is_no_page_has_its_body_too(status: bytes) -> None:
+    head = b"HTTP/1.1 " + status + b"\r\nContent-Type: image/png\r\n"
+    for framed in (b"Content-Length: 5\r\n\r\nsorry", b"Transfer-Encoding: chunked\r\n\r\n5\r\nsorry\r\n0\r\n\r\n"):
+        response = read(head + framed, wanted=WANTED)
+        assert (response.is_over, response.failure, response.truncated) == (True, None, "")
+        assert (response.status, response.body, response.is_declined) == (int(status[:3]), b"sorry", False)
+    until_close = read(head + b"\r\n", b"sorry", wanted=WANTED, ends=True)
+    assert (until_close.is_over, until_close.body, until_close.truncated) == (True, b"sorry", "")
+
+
+def test_the_body_of_what_is_no_page_has_a_cap_of_its_own() -> None:
+    piece = b"x" * (OTHER_BODY_BYTES // 4)
+    long = read(b"HTTP/1.1 404 No\r\n\r\n", *[piece] * 9, most=100 * OTHER_BODY_BYTES)
+    assert (long.is_over, long.truncated, long.body_bytes) == (True, "length", OTHER_BODY_BYTES)
+    short = read(b"HTTP/1.1 404 No\r\n\r\n", *[b"x" * 600] * 9, most=1000)
+    assert (short.is_over, short.truncated, short.body_bytes) == (True, "length", 1000)
+
+
+@pytest.mark.parametrize("status", OTHER)
+@pytest.mark.parametrize("part", [b"", b"sor"])
+def test_whatever_becomes_of_its_body_a_status_that_is_no_page_stays_an_answer(status: bytes, part: bytes) -> None:
+    head = b"HTTP/1.1 " + status + b"\r\n"
+    chunk = b"%x\r\n%b\r\n" % (len(part), part) if part else b""
+    ended = read(head + b"Content-Length: 9\r\n\r\n" + part, ends=True)
+    cut = read(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk, ends=True)
+    garbage = read(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk, b"no chunk\r\n")
+    framing = read(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk, b"1;" + b"x" * 70_000)
+    slow = read(head + b"\r\n" + part)
+    slow.fail(Reason.TIMEOUT, "too slow")
+    reset = read(head + b"\r\n" + part)
+    reset.cut("disconnect", Reason.RESET, "reset")
+    found = [(one.failure, one.status, one.body, one.truncated) for one in (ended, cut, garbage, framing, slow, reset)]
+    expected = [(None, int(status[:3]), part, word) for word in ["disconnect"] * 4 + ["time", "disconnect"]]
+    assert found == expected
+
+
+@pytest.mark.parametrize("status", [b"429 Too Many", b"503 Busy"])
+def test_a_busy_answer_is_over_with_its_head(status: bytes) -> None:
     response = read(b"HTTP/1.1 " + status + b"\r\nContent-Length: 1000000\r\n\r\nbody")
-    assert (response.is_over, response.failure, response.body) == (True, None, b"")
-    assert response.status == int(status[:3])
+    assert (response.is_over, response.failure, response.body, response.truncated) == (True, None, b"", "")
 
 
 def test_answers_without_a_body_are_whole() -> None:
-    for data in (b"HTTP/1.1 204 No Content\r\n\r\n", OK + b"Content-Length: 0\r\n\r\n"):
-        assert (read(data, wanted=WANTED).is_over, read(data, wanted=WANTED).failure) == (True, None)
+    for data in (
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+        OK + b"Content-Length: 0\r\n\r\n",
+    ):
+        response = read(data, wanted=WANTED)
+        assert (response.is_over, response.failure, response.truncated) == (True, None, "")
 
 
 @pytest.mark.parametrize("size", [1, 1000, 1 << 18])
@@ -237,6 +310,30 @@ def test_a_slow_beginning_is_forgiven_and_a_stall_after_much_is_kept() -> None:
 
     response = exchange(play, FetchSettings(min_rate_bytes=1024))
     assert (response.truncated, response.body_bytes) == ("time", 100_000)
+
+
+def test_the_body_of_what_is_no_page_is_waited_for_a_short_time_only() -> None:
+    """However well it comes: no worker is held for as long as by a page."""
+    last = 0.0
+
+    def play(found: Exchange, now: float) -> None:
+        nonlocal last
+        found.data_received(b"HTTP/1.1 404 No\r\nContent-Length: 1000000\r\n\r\n")
+        while not found.response.is_over:
+            last += 1
+            found.data_received(b"x" * 5000)
+            found.check(now + last)
+
+    response = exchange(play, FetchSettings())
+    assert (response.failure, response.status, response.truncated) == (None, 404, "time")
+    assert OTHER_BODY_SECONDS <= last <= OTHER_BODY_SECONDS + 1
+
+    def stall(found: Exchange, now: float) -> None:
+        found.data_received(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 9\r\n\r\n")
+        found.check(now + 2.1)
+
+    moved = exchange(stall, FetchSettings(), ends_in=2)
+    assert (moved.failure, moved.status, moved.truncated, moved.body) == (None, 302, "time", b"")
 
 
 def test_a_fault_in_a_callback_reaches_whoever_waits() -> None:

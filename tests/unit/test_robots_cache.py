@@ -11,13 +11,13 @@ import zstandard
 
 from gossamer.config import PolitenessSettings
 from gossamer.fetch import robots_cache
-from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
 from gossamer.fetch.robots_cache import RobotsCache, Standing
 from gossamer.fetch.robots_request import BODY_LIMIT_BYTES
 from gossamer.fetch.slots_held import StoreClock
 from gossamer.frontier.politeness import ROBOTS_TRIES
-from gossamer.records import PhaseTimes, Reason, RobotsCopy
+from gossamer.records import Answer, PhaseTimes, Reason, RobotsCopy
 from gossamer.url import Url, canonicalise
 
 BACKOFF_SECONDS = 10.0
@@ -33,14 +33,15 @@ def url(text: str = "http://a.test/page") -> Url:
 
 def answer(status: int = 200, body: bytes = b"", truncated: str = "", **headers: str) -> Answer:
     return Answer(
+        url="",
+        fetched_at=0.0,
+        request=b"",
+        status_line=f"HTTP/1.1 {status} ".encode(),
         status=status,
         headers=tuple((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()),
         body=body,
         truncated=truncated,
-        is_declined=False,
         address="192.0.2.1",
-        is_verified=False,
-        times=PhaseTimes(),
     )
 
 
@@ -78,7 +79,7 @@ def cache_of(client: Client) -> tuple[RobotsCache, list[RobotsCopy]]:
 
 def asked(*answers: Answer | Failure, failures: int = 0) -> tuple[Standing | Failure, list[RobotsCopy]]:
     cache, saved = cache_of(Script(*answers))
-    return asyncio.run(cache.ask(url(), failures)), saved
+    return asyncio.run(cache.ask(url(), failures, [])), saved
 
 
 def standing_after(*answers: Answer | Failure, failures: int = 0) -> Standing:
@@ -174,7 +175,7 @@ def test_redirects_are_followed_across_hosts_five_times() -> None:
 
     client = Script(*chain(5))
     cache, saved = cache_of(client)
-    found = asyncio.run(cache.ask(url(), 0))
+    found = asyncio.run(cache.ask(url(), 0, []))
     assert isinstance(found, Standing)
     assert not allows(found, "/closed")
     assert client.asked == ["http://a.test/robots.txt", *(f"http://b{hop}.test/r" for hop in range(5))]
@@ -183,10 +184,32 @@ def test_redirects_are_followed_across_hosts_five_times() -> None:
     assert allows(standing_after(*chain(6)), "/closed")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        [answer(body=RULES)],
+        [answer(404)],
+        [answer(503, retry_after="7")],
+        [answer(301, location="/a"), answer(302, location="http://b.test/c"), answer(200, body=RULES)],
+        [answer(301, location="/a"), answer(500)],
+        [answer(301, location="ftp://a.test/")],
+        [answer(body=RULES, truncated="time")],
+        [answer(301, location="/a"), failure(Reason.RESET)],
+        [answer(301, location="/a"), failure(Reason.OUR_SHORTAGE)],
+        [failure(Reason.CONNECT)],
+    ],
+)
+def test_whatever_was_answered_on_the_way_is_handed_over_as_it_came(given: list[Answer | Failure]) -> None:
+    cache, _ = cache_of(Script(*given))
+    answers: list[Answer] = []
+    asyncio.run(cache.ask(url(), 0, answers))
+    assert answers == [one for one in given if isinstance(one, Answer)]
+
+
 def test_a_loop_of_redirects_is_a_missing_file() -> None:
     client = Script(answer(301, location="/robots.txt"))
     cache, _ = cache_of(client)
-    found = asyncio.run(cache.ask(url(), 0))
+    found = asyncio.run(cache.ask(url(), 0, []))
     assert isinstance(found, Standing)
     assert allows(found, "/closed")
     assert len(client.asked) == 1

@@ -200,7 +200,7 @@ class NoStore:
 def test_a_commit_record_of_random_bytes_is_an_error_that_names_it_and_changes_nothing(tmp_path: Path) -> None:
     record = tmp_path / "commit" / "parser-0.json"
     record.parent.mkdir()
-    page = tmp_path / "pages" / "00001-parser-0-000000.jsonl.open"
+    page = tmp_path / "pages" / "part-parser-0-000000-000000.parquet.parser-0.open"
     page.parent.mkdir()
     page.write_bytes(b"precious\n")
     for content in [*random_contents(), b"", b"null", b"[]", b"{}", b'{"files":[],"segments":[],"finished":[[]]}']:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.records import Destination, Lease, Move, Outcome, PhaseTimes, Reason, Result
+from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Result
 from gossamer.spool.directory import SERIAL_BLOCK, Backlog, SpoolDirectory
 from gossamer.spool.recovery import Recovered, recover_lost, recover_open, return_claimed
 from gossamer.spool.segment import DamagedSegment, parse_name, read_segment, segment_id
@@ -36,9 +36,15 @@ def made_outcome(number: int, body: bytes = b"<p>hello", result: Result = Result
         result=result,
         reason=Reason.PAGE if result is Result.DONE else Reason.TIMEOUT,
         fetched_at=1_700_000_000.25,
-        status=200,
-        headers=((b"Content-Type", b"text/html"), (b"X-Odd", b"\xff\x00")),
-        body=body,
+        answer=Answer(
+            url=url,
+            fetched_at=1_700_000_000.25,
+            request=b"GET / HTTP/1.1\r\n\r\n",
+            status_line=b"HTTP/1.1 200 \xff",
+            status=200,
+            headers=((b"Content-Type", b"text/html"), (b"X-Odd", b"\xff\x00")),
+            body=body,
+        ),
         address="192.0.2.1",
         times=PhaseTimes(dns=0.001, total=0.5),
     )

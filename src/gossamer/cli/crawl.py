@@ -13,8 +13,9 @@ from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.copy import copy_seeds
 
 SUMMARY = "Start a crawl: from seeds to pages, politely, until it is done, stopped or at its limit."
-NOTES = """It needs --email or --contact: every request says who is asking. Pages are written to the data directory's
-pages/, as JSON lines with their text. Stop it with an interrupt or SIGTERM, and go on with `gossamer resume`.
+NOTES = """It needs --email or --contact: every request says who is asking. Into the data directory go archives (warc/,
+index/), pages with their text (pages/) and a row for every outcome (log/); --sinks chooses. Look into it with
+`gossamer status`. Stop it with an interrupt or SIGTERM, and go on with `gossamer resume`.
 
 exit codes: 0 done (exhausted or at its limit), 2 bad usage, 3 the store is not available, 4 processes die again and
 again, 130 interrupted and can be resumed"""

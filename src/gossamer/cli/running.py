@@ -2,8 +2,8 @@
 
 import argparse
 import asyncio
+import shlex
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -18,7 +18,7 @@ from gossamer.run.leader import Leader, process_counts
 from gossamer.run.stop import StopReason
 
 #: In the order of the help.
-SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "frontier", "spool", "url")
+SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
 
 
 def add_crawl_flags(parser: Parser) -> None:
@@ -85,7 +85,7 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
         "received": f"{summary.bytes:,} bytes",
         "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
         "waited": _counts({name.replace("_", " "): count for name, count in summary.waits.items()}),
-        "pages are in": Path(summary.data_directory) / "pages",
+        "look into it": f"gossamer status {shlex.quote(summary.data_directory)}",
     }
     if is_resumable and summary.queued:
         rows["go on with"] = f"gossamer resume {summary.data_directory}"

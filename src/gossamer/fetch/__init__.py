@@ -14,8 +14,10 @@ not over yet sends the URL back for later. Only then is the page requested, thro
 the HTTP library. Redirects are not followed: where one leads is a new candidate, and the parser's business.
 
 However it ended, `frontier/politeness.py` says what follows, and the worker writes three things down: the outcome for
-the spool, the move of the URL, the release of the site with its new clock. `Deliveries` (deliveries.py) sends them tick
-by tick. A site is free at once; an outcome waits until its segment closes.
+the spool, the move of the URL, the release of the site with its new clock. The outcome has all that was answered, as it
+came, for the archive: the answer to the request, an error's or a redirect's with its body too, and what was answered on
+the way when robots.txt was asked for. `Deliveries` (deliveries.py) sends them tick by tick. A site is free at once; an
+outcome waits until its segment closes.
 
     store ──lease──► Feeder ──queue──► Worker ──► server
       ▲                                  │

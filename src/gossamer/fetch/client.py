@@ -9,6 +9,7 @@ import asyncio
 import errno
 import re
 import socket
+import time
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -21,7 +22,7 @@ from gossamer.fetch.names import Names, Resolution
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream, tls_context
 from gossamer.fetch.translation import describe, reason_for
-from gossamer.records import PhaseTimes, Reason
+from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.url import DEFAULT_PORTS, Url
 
 #: Open exchanges are looked at so often: a time-out may come later by that. One timer for all costs less than one each.
@@ -31,24 +32,6 @@ _MOST_TRIED = 4
 #: What DNS can carry and TLS can name.
 _NAME = re.compile(r"(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*\Z")
 _LOOPBACK = "127.0.0.1"
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What a server answered. Only 2xx answers of a wanted media type have a body."""
-
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    """In the order and case in which they came."""
-    body: bytes
-    """Without chunks, still in its content encoding."""
-    truncated: str
-    """Why the body is not whole: `length`, `time` or `disconnect`; empty if it is."""
-    is_declined: bool
-    """The body was not downloaded: its media type is none of those that are wanted."""
-    address: str
-    """The numeric one that was judged, before any rewriting."""
-    is_verified: bool
-    times: PhaseTimes
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -126,7 +109,13 @@ class Client:
     async def get(
         self, url: Url, *, max_body_bytes: int, media_types: frozenset[str] | None = None
     ) -> Answer | Failure:
-        """Of a body at most `max_body_bytes`; with media types, only a body that has one of them."""
+        """Of a body at most `max_body_bytes`; with media types, only a body that has one of them.
+
+        That is said of pages. What has another status than 2xx is an answer whatever becomes of its body, which has
+        narrower limits of its own (`OTHER_BODY_BYTES`, `OTHER_BODY_SECONDS`) and is not asked what it is; 429 and 503
+        have none.
+        """
+        fetched_at = time.time()
         began_at = self._loop.time()
         ends_at = began_at + self._settings.fetch_timeout_seconds
         found = await self._resolve(url)
@@ -154,12 +143,17 @@ class Client:
         if response.failure is not None:
             return Failure(*response.failure, connected.address, times, was_sent=True)
         return Answer(
+            url.text,
+            fetched_at,
+            exchange.request,
+            response.status_line,
             response.status,
             tuple(response.headers),
             response.body,
             response.truncated,
             response.is_declined,
             connected.address,
+            exchange.tls_version,
             url.scheme == "https" and self._settings.verify_tls,
             times,
         )

@@ -38,7 +38,7 @@ class Deliveries:
 
     def add(self, outcome: Outcome, move: Move, release: Release) -> None:
         self.outcomes[outcome.reason] += 1
-        self.received_bytes += len(outcome.body)
+        self.received_bytes += outcome.body_bytes
         self._writer.add(outcome, move)
         self._releases.append(release)
         self.added.set()

@@ -1,6 +1,7 @@
 """One request and its answer, on a fresh connection of their own."""
 
 import asyncio
+import math
 import ssl
 from collections.abc import Callable
 from typing import cast
@@ -14,6 +15,9 @@ from gossamer.records import Reason
 #: A body may be slow to begin; after that its pace is looked at again and again.
 GRACE_SECONDS = 10.0
 WINDOW_SECONDS = 5.0
+#: For the body of an answer that is no success: it is kept for the archive, and no worker should wait for it as long as
+#: for a page.
+OTHER_BODY_SECONDS = 10.0
 
 
 class Exchange(asyncio.Protocol):
@@ -37,8 +41,8 @@ class Exchange(asyncio.Protocol):
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.tls_seconds: float | None = None
         self.first_byte_seconds: float | None = None
+        self.request = request
         self.response = response
-        self._request = request
         self._settings = settings
         self._stream = stream
         self._ends_at = ends_at
@@ -49,6 +53,11 @@ class Exchange(asyncio.Protocol):
         self._phase_ends_at = ends_at
         self._window_ends_at = 0.0
         self._window_least_bytes = 0
+
+    @property
+    def tls_version(self) -> str:
+        """Empty without TLS."""
+        return "" if self._stream is None else self._stream.version
 
     def abort(self) -> None:
         """At once; what is still unread is left to the kernel."""
@@ -142,14 +151,14 @@ class Exchange(asyncio.Protocol):
     def _send(self) -> None:
         assert self._transport is not None  # noqa: S101 (for the type checker)
         self._enter("head of an answer", self._settings.header_timeout_seconds)
-        self._transport.write(self._request if self._stream is None else self._stream.write(self._request))
+        self._transport.write(self.request if self._stream is None else self._stream.write(self.request))
 
     def _feed(self, data: bytes) -> None:
         response = self.response
         response.feed(data)
         if self.first_byte_seconds is None and response.is_head_complete:
             began_at = self._phase_began_at
-            self._enter("end of the body", self._ends_at)
+            self._enter("end of the body", math.inf if response.is_success else OTHER_BODY_SECONDS)
             self.first_byte_seconds = self._phase_began_at - began_at
             self._window_ends_at = self._phase_began_at + GRACE_SECONDS
         self._end_if_over()

@@ -11,19 +11,26 @@ from gossamer.records import Reason
 #: Browsers take 256 KiB at most; beyond 64 KiB nothing but a fault or an attack was seen.
 HEAD_BYTES = 64 << 10
 MOST_HEADERS = 256
+#: Of an answer that is no success: enough for any error page, which is kept for those who read the archive.
+OTHER_BODY_BYTES = 1 << 20
+#: Of these only the head counts: whoever is busy is not made to send more.
+_HEAD_ONLY = frozenset({429, 503})
 #: 100 and 103 come once or twice.
 _MOST_INTERIM = 16
 #: Chunk sizes, extensions and trailers: so much without any body in between, and in all so many times the body. A
 #: server that sends each byte as a chunk of its own needs five times.
 _FRAMING_BYTES = 64 << 10
 _FRAMING_FACTOR = 8
+#: What would begin a line of its own, or end a string early, wherever a head is written or read again.
+_ONE_LINE = bytes.maketrans(b"\r\n\0", b"   ")
 
 
 class Response:
     """Fed by an exchange until `is_over`; then either `failure` says why there is no answer, or the rest is the answer.
 
-    It holds at most the head's limit and the body's, and the last piece that it was fed. A body that is not wanted
-    (another status than 2xx, a declined media type) is over with its head.
+    It holds at most the head's limit and the body's, and the last piece that it was fed. A body that is not wanted (a
+    busy server's, a declined media type) is over with its head. What has another status than 2xx has said what it had
+    to say with that: whatever becomes of its body, it is an answer.
     """
 
     __slots__ = (
@@ -35,6 +42,7 @@ class Response:
         "_is_until_close",
         "_max_body_bytes",
         "_parser",
+        "_phrase",
         "_received",
         "_wanted",
         "body_bytes",
@@ -43,17 +51,22 @@ class Response:
         "is_declined",
         "is_head_complete",
         "is_over",
+        "is_success",
         "status",
+        "status_line",
         "truncated",
     )
 
     def __init__(self, max_body_bytes: int, wanted: frozenset[bytes] | None) -> None:
         self.status = 0
+        self.status_line = b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.body_bytes = 0
         self.truncated = ""
         self.is_declined = False
         self.is_head_complete = False
+        self.is_success = False
+        """A 2xx, whose body is what was asked for."""
         self.is_over = False
         self.failure: tuple[Reason, str] | None = None
         self._max_body_bytes = max_body_bytes
@@ -65,6 +78,7 @@ class Response:
         self._head_bytes = 0
         self._framing_bytes = 0
         self._framing_in_a_row = 0
+        self._phrase = b""
         self._parser = httptools.HttpResponseParser(self)
         # What old servers do and cannot be misread on a connection that carries one answer: odd characters and folds in
         # header values, lines that end without CR, spaces behind a chunk's size.
@@ -106,7 +120,7 @@ class Response:
             self.fail(Reason.RESET, "the connection ended before the head of the answer")
 
     def cut(self, truncated: str, reason: Reason, detail: str) -> None:
-        """Nothing more will come. What has come of a body is kept; if that is nothing, there was no answer."""
+        """Nothing more will come. What has come of a body is kept; if that is nothing, a success was no answer."""
         if self.is_over:
             return
         if not self.body_bytes:
@@ -118,11 +132,20 @@ class Response:
             self._sniff()
 
     def fail(self, reason: Reason, detail: str) -> None:
-        if not self.is_over:
+        """There is no answer; or if it is no success and its head was read, no more of it."""
+        if self.is_over:
+            return
+        if self.is_head_complete and not self.is_success:
+            self.truncated = "time" if reason is Reason.TIMEOUT else "disconnect"
+        else:
             self.failure = (reason, detail)
-            self.is_over = True
+        self.is_over = True
 
     # What the parser calls. It goes through to the end of what it was fed, also when the answer is over.
+
+    def on_status(self, phrase: bytes) -> None:
+        # Piece by piece, as it comes.
+        self._phrase += phrase
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.is_head_complete:
@@ -130,7 +153,7 @@ class Response:
         if len(self.headers) == MOST_HEADERS:
             self.fail(Reason.TOO_LARGE, f"more than {MOST_HEADERS} headers")
         elif not self.is_over:
-            self.headers.append((name, value.strip()))
+            self.headers.append((name, value.translate(_ONE_LINE).strip()))
 
     def on_headers_complete(self) -> None:
         if self.is_head_complete or self.is_over:
@@ -138,16 +161,20 @@ class Response:
         status = self._parser.get_status_code()
         if status < 200:
             self._interim += 1
+            self._phrase = b""
             self.headers.clear()
             if status < 100 or status == 101 or self._interim > _MOST_INTERIM:
                 self.fail(Reason.PROTOCOL, f"status {status} where an answer was due")
             return
         self.status = status
+        version = self._parser.get_http_version()
+        self.status_line = f"HTTP/{version} {status} ".encode() + self._phrase.translate(_ONE_LINE)
         self.is_head_complete = True
-        if status < 300:
-            self._judge_head()
-        else:
+        self.is_success = status < 300
+        if status in _HEAD_ONLY:
             self.is_over = True
+        else:
+            self._judge_head()
 
     def on_body(self, piece: bytes) -> None:
         if self.is_over:
@@ -172,7 +199,9 @@ class Response:
             headers.setdefault(name.lower(), value)
         is_chunked = headers.get(b"transfer-encoding", b"").lower().rstrip().endswith(b"chunked")
         self._is_until_close = not is_chunked and b"content-length" not in headers
-        if self._wanted is not None:
+        if not self.is_success:
+            self._max_body_bytes = min(self._max_body_bytes, OTHER_BODY_BYTES)
+        elif self._wanted is not None:
             wanted = is_wanted(headers.get(b"content-type"), self._wanted, is_encoded=b"content-encoding" in headers)
             self._is_sniffing = wanted is None
             if wanted is False:

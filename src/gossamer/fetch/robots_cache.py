@@ -20,7 +20,7 @@ from gossamer.fetch.robots_request import Heard, request_robots
 from gossamer.fetch.robots_rules import Rules
 from gossamer.fetch.slots_held import StoreClock
 from gossamer.frontier.politeness import ROBOTS_TRIES, retry_after_seconds, robots_hold
-from gossamer.records import RobotsCopy
+from gossamer.records import Answer, RobotsCopy
 from gossamer.url import Url
 
 #: The product token of our User-Agent.
@@ -93,13 +93,14 @@ class RobotsCache:
             self._forget(next(iter(self._standings)))
         return standing
 
-    async def ask(self, url: Url, failures: int) -> Standing | Failure:
+    async def ask(self, url: Url, failures: int, answers: list[Answer]) -> Standing | Failure:
         """Ask the origin of a URL, which has failed to say so many times in a row before.
 
         A Failure says that the origin cannot be reached at all, which is no answer about robots.txt: nothing is kept.
+        What was answered on the way is added to `answers`.
         """
         self.asked += 1
-        heard = await request_robots(self._client, url)
+        heard = await request_robots(self._client, url, answers)
         if isinstance(heard, Failure):
             return heard
         now = self._clock.latest()

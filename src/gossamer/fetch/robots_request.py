@@ -11,9 +11,9 @@ import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
 import msgspec
 import zstandard
 
-from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.robots import Access, access_for
-from gossamer.records import Reason
+from gossamer.records import Answer, Reason
 from gossamer.url import Refusal, Url, canonicalise
 
 #: What is parsed are 500 KiB, but lines of junk do not count among them. This holds twice the longest such line that
@@ -39,8 +39,11 @@ class Heard(msgspec.Struct, frozen=True):
     """For a person: what was wrong."""
 
 
-async def request_robots(client: Client, url: Url) -> Heard | Failure:
-    """Ask the origin of a URL. A Failure: the origin cannot even be asked, so none of its pages could be had either."""
+async def request_robots(client: Client, url: Url, answers: list[Answer]) -> Heard | Failure:
+    """Ask the origin of a URL. A Failure: the origin cannot even be asked, so none of its pages could be had either.
+
+    All that was answered on the way, whatever it means, is added to `answers` as it comes, for the archive.
+    """
     place: Url | Refusal | None = canonicalise("/robots.txt", url)
     been: list[str] = []
     while isinstance(place, Url):
@@ -49,21 +52,17 @@ async def request_robots(client: Client, url: Url) -> Heard | Failure:
             if answer.reason is Reason.OUR_SHORTAGE or (not been and _was_unreached(answer, place)):
                 return answer
             return Heard(Access.DISALLOW_ALL, detail=f"{answer.reason}: {answer.detail}")
+        answers.append(answer)
         been.append(place.text)
-        location = header(answer, b"location")
+        location = answer.header(b"location")
         place = canonicalise(location.decode(errors="replace"), place) if location else None
         loop = isinstance(place, Url) and place.text in been
         access = access_for(answer.status, redirects_followed=len(been) - 1, loop=loop)
         if access is Access.PARSE:
             return _read(answer)
         if access is not Access.FOLLOW:
-            return Heard(access, retry_after=header(answer, b"retry-after"), detail=f"status {answer.status}")
+            return Heard(access, retry_after=answer.header(b"retry-after"), detail=f"status {answer.status}")
     return Heard(Access.DISALLOW_ALL, detail="redirected to nowhere")
-
-
-def header(answer: Answer, name: bytes) -> bytes | None:
-    """The first header of that name (given in lower case)."""
-    return next((value for key, value in answer.headers if key.lower() == name), None)
 
 
 def _was_unreached(failure: Failure, place: Url) -> bool:
@@ -76,7 +75,7 @@ def _was_unreached(failure: Failure, place: Url) -> bool:
 def _read(answer: Answer) -> Heard:
     if answer.truncated not in {"", "length"}:
         return Heard(Access.DISALLOW_ALL, detail=f"cut off: {answer.truncated}")
-    coding = (header(answer, b"content-encoding") or b"").strip().lower()
+    coding = (answer.header(b"content-encoding") or b"").strip().lower()
     try:
         body = _decoded(answer.body, coding)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError, brotli.error) as error:

@@ -43,6 +43,11 @@ class TlsStream:
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self.is_established = False
 
+    @property
+    def version(self) -> str:
+        """Of the protocol, as OpenSSL names it; empty before the handshake."""
+        return self._object.version() or ""
+
     def handshake(self) -> bytes:
         """What is to be sent next; `is_established` says whether it is over with that."""
         try:

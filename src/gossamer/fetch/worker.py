@@ -17,16 +17,15 @@ from msgspec.structs import replace
 
 from gossamer.config import Settings, UrlSettings
 from gossamer.errors import GossamerError
-from gossamer.fetch.client import Answer, Client, Failure
+from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Work
 from gossamer.fetch.robots_cache import RobotsCache, Standing
-from gossamer.fetch.robots_request import header
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.politeness import Decision, decide
-from gossamer.records import Destination, Lease, Move, Outcome, PhaseTimes, Reason, Release, Result
+from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Release, Result
 from gossamer.url import Url, canonicalise
 
 _LOG = logging.getLogger("gossamer.fetch")
@@ -51,6 +50,9 @@ class _Visit(msgspec.Struct):
     fetched_at: float
     was_sent: bool = False
     """Whether a request to the site was begun; if in doubt it was."""
+    robots: list[Answer] = []
+    """What was said when robots.txt was asked for: there as soon as it came, so that it is in the outcome however this
+    ends. Only an answer that is still on its way when the visit is cancelled is lost."""
 
 
 class Worker:
@@ -128,7 +130,7 @@ class Worker:
         if not isinstance(url, Url):
             raise GossamerError(f"{lease.url!r} was admitted and is no URL: {url.detail}")
         if standing is None or standing.expires_at <= self._slots.clock.earliest():
-            asked = await self._robots.ask(url, 0 if standing is None else standing.failures)
+            asked = await self._robots.ask(url, 0 if standing is None else standing.failures, visit.robots)
             if isinstance(asked, Failure):
                 self._fail(visit, asked, "robots.txt: ")
                 return
@@ -177,7 +179,7 @@ class Worker:
         status = answer.status
         if status in _BUSY:
             reason = Reason.BUSY
-        elif status in _REDIRECTS and header(answer, b"location"):
+        elif status in _REDIRECTS and answer.header(b"location"):
             reason = Reason.REDIRECT
         elif not 200 <= status <= 299 or status in _NO_PAGES:
             reason = Reason.STATUS
@@ -200,7 +202,8 @@ class Worker:
     def _hold(self, visit: _Visit, reason: Reason, not_before: float, detail: str) -> None:
         """Nothing was asked; the URL goes back, and its site waits."""
         decision = Decision(Destination.HEAD, Result.RETRY, reason, not_before, visit.lease.clock)
-        self._deliver(visit, decision, Outcome(visit.lease, Result.RETRY, reason, visit.fetched_at, detail))
+        outcome = Outcome(visit.lease, Result.RETRY, reason, visit.fetched_at, detail, robots=tuple(visit.robots))
+        self._deliver(visit, decision, outcome)
 
     def _end(
         self,
@@ -216,32 +219,18 @@ class Worker:
             visit.lease,
             reason,
             status=None if answer is None else answer.status,
-            retry_after=None if answer is None else header(answer, b"retry-after"),
+            retry_after=None if answer is None else answer.header(b"retry-after"),
             was_sent=visit.was_sent,
             ended_at=self._slots.clock.latest(),
             wall_now=time.time(),
             chance=self._chance(),
             settings=self._politeness,
         )
-        if answer is None:
-            outcome = Outcome(
-                visit.lease, decision.result, reason, visit.fetched_at, detail, address=address, times=times
-            )
-        else:
-            outcome = Outcome(
-                visit.lease,
-                decision.result,
-                reason,
-                visit.fetched_at,
-                detail,
-                answer.status,
-                answer.headers,
-                answer.body if reason is Reason.PAGE else b"",
-                answer.truncated,
-                answer.address,
-                answer.is_verified,
-                answer.times,
-            )
+        if answer is not None:
+            address, times = answer.address, answer.times
+        outcome = Outcome(
+            visit.lease, decision.result, reason, visit.fetched_at, detail, answer, address, times, tuple(visit.robots)
+        )
         self._deliver(visit, decision, outcome)
 
     def _deliver(self, visit: _Visit, decision: Decision, outcome: Outcome) -> None:

@@ -28,6 +28,9 @@ it is new. From there on it is in exactly one state, and each arrow is one verb 
     leader                spooled to the head            its segment is lost
     parser                spooled to finished            its outcome is committed and its links are admitted
 
+Who looks into a crawl moves none: a store that is open for reading only says where a URL is (`find`) and what is known
+of sites (`site_states`), also while the crawl runs.
+
 A *site* has a life of its own beside its URLs. While one of them is leased the site is busy; `release` frees it, when
 the request has ended and long before the outcome is committed. Its clock is written twice for each request: by `lease`,
 so that a crash in mid-request opens no gap, and by `release`, with what `politeness.decide` made of the answer.

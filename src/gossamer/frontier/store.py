@@ -15,11 +15,16 @@ Times are the store's: callers ask `now` now and then and go on with their monot
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
-from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy
+from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy, SiteClock
+
+#: Characters of a `via` that is kept with its URL. Longer ones are rare and would fill the queues, and a part of a URL
+#: is none.
+LONGEST_VIA = 500
 
 
 class AdmitLimits(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +74,56 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def queued(self) -> int:
         return self.admitted - self.finished - self.leased - self.spooled
+
+
+class UrlState(StrEnum):
+    """Where a URL is."""
+
+    UNSEEN = "unseen"
+    """It was never admitted."""
+    QUEUED = "queued"
+    LEASED = "leased"
+    SPOOLED = "spooled"
+    FINISHED = "finished"
+
+
+class SiteState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of a site, and of the slot that it is in."""
+
+    name: str
+    slot: int
+    is_seeded: bool = False
+    dropped: Reason | None = None
+    """Why it was given up."""
+    not_before: float = 0.0
+    clock: SiteClock = SiteClock()
+    queued: int = 0
+    admitted: int = 0
+    """URLs of it, ever."""
+    is_busy: bool = False
+    """One of its URLs is leased, and the site not released yet."""
+    owner: str = ""
+    """Of the slot; empty if it is free."""
+    epoch: int = 0
+    owned_until: float = 0.0
+    """0 if the slot is free. An owner stays one after this, until another takes the slot."""
+
+
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one URL was found."""
+
+    state: UrlState
+    site: SiteState | None = None
+    """None if nothing of the site was ever admitted, and no seed offered."""
+    ahead: int | None = None
+    """Of a queued one: how many of its site stand before it. None if its queue changed faster than it could be read;
+    then it is there, or was finished meanwhile."""
+    lease: Lease | None = None
+    """The URL as it is leased or spooled, or with number 0 as it waits; None if it was not found in any of these."""
+    segment: str = ""
+    """Of a spooled one."""
+    path_variants: int = 0
+    """How many URLs with its `path_fingerprint` were admitted; 0 if it has none, or its site was given up."""
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +182,7 @@ class Store(Protocol):
 
         Only NEW marks it as seen, together with queueing it, and only NEW is counted for `site_urls` and
         `path_variants`. A seed makes its site a seeded one in any case. Wakes no site: its `not_before` stays as it is.
+        A `via` of more than `LONGEST_VIA` characters is not kept.
         """
 
     async def own(
@@ -185,6 +241,18 @@ class Store(Protocol):
         """The segment is lost: what was spooled in it goes back to the head of its queues."""
 
     async def counts(self, *, now: float) -> Counts: ...
+
+    async def find(self, candidate: Candidate) -> Sighting:
+        """Where a URL is; of the candidate, only site and fingerprints matter. Changes nothing, locks nothing.
+
+        For a person, not for a stage: a long queue is read from its head on, piece by piece, which may take seconds.
+        The crawl goes on meanwhile, so the answer is of one moment between call and return. A URL that is there all the
+        time is found, also if it moves: what is held and the first thousands of its queue are read at one moment, and
+        those that stand behind them stay where they are until they are read.
+        """
+
+    async def site_states(self, sites: Collection[str]) -> dict[str, SiteState]:
+        """Of the sites that are known. Changes nothing, locks nothing."""
 
     async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
         """Of the origins that are known."""

@@ -77,7 +77,8 @@ class Candidates:
             return
         followed = [link.href for link in links if "nofollow" not in link.rel]
         self.nofollow += len(links) - len(followed)
-        depth, settings, recent, judge = lease.depth + 1, self._settings, self._recent, self._rules.judge
+        depth, via, settings = lease.depth + 1, lease.url, self._settings
+        recent, judge = self._recent, self._rules.judge
         for reference in dict.fromkeys(followed):
             url = canonicalise(reference, base, settings)
             if isinstance(url, Refusal):
@@ -89,7 +90,7 @@ class Candidates:
             reason = judge(url.text, url.site, depth, 0, False)
             if reason is None:
                 offer[fingerprint] = Candidate(
-                    url.text, url.site, fingerprint, depth, path_fingerprint=path_fingerprint(url.text)
+                    url.text, url.site, fingerprint, depth, path_fingerprint=path_fingerprint(url.text), via=via
                 )
             else:
                 self.refused[reason] += 1
@@ -109,7 +110,7 @@ class Candidates:
             self.refused[reason] += 1
             return []
         path = path_fingerprint(url.text)
-        return [Candidate(url.text, url.site, url.fingerprint, depth, hops, is_seed, True, path)]
+        return [Candidate(url.text, url.site, url.fingerprint, depth, hops, is_seed, True, path, lease.url)]
 
     def answered(self, candidates: Sequence[Candidate], answers: Sequence[Reason]) -> None:
         """What the store said to an offer, in its order."""

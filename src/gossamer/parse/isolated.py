@@ -1,6 +1,6 @@
 """One page parsed in a child process with limits of its own: for pages on which parsers have died.
 
-`read_apart` is called in the parser process; the child is this module as a program. Both speak msgpack: the outcome and
+`read_apart` is called in the parser process; the child is this module as a program. Both speak msgpack: the answer and
 the settings go in, what was read comes out. A child that dies, is too slow or wants too much memory says nothing, and
 that is the answer.
 """
@@ -13,8 +13,8 @@ import sys
 import msgspec
 
 from gossamer.config import Settings
-from gossamer.parse.record import Reading, read_outcome
-from gossamer.records import Outcome
+from gossamer.parse.record import Reading, read_answer
+from gossamer.records import Answer
 
 #: A tree comes to 200 MB at worst (see taming.py); body, texts, interpreter and libraries fit beside it.
 MEMORY_BYTES = 1 << 30
@@ -25,12 +25,12 @@ WALL_SECONDS = 60.0
 
 
 class _Task(msgspec.Struct, frozen=True, array_like=True):
-    outcome: Outcome
+    answer: Answer
     settings: Settings
 
 
-async def read_apart(outcome: Outcome, settings: Settings) -> Reading | None:
-    """What `read_outcome` makes of the page; None if the child that was to read it did not survive."""
+async def read_apart(answer: Answer, settings: Settings) -> Reading | None:
+    """What `read_answer` makes of the page; None if the child that was to read it did not survive."""
     child = await asyncio.create_subprocess_exec(
         # -P: the directory that we were started in is no place to import from.
         *(sys.executable, "-P", "-m", "gossamer.parse.isolated"),
@@ -40,7 +40,7 @@ async def read_apart(outcome: Outcome, settings: Settings) -> Reading | None:
     )
     try:
         async with asyncio.timeout(WALL_SECONDS):
-            answer, _ = await child.communicate(msgspec.msgpack.encode(_Task(outcome, settings)))
+            said, _ = await child.communicate(msgspec.msgpack.encode(_Task(answer, settings)))
     except TimeoutError:
         return None
     finally:
@@ -48,7 +48,7 @@ async def read_apart(outcome: Outcome, settings: Settings) -> Reading | None:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
             await child.wait()
-    return msgspec.msgpack.decode(answer, type=Reading) if child.returncode == 0 else None
+    return msgspec.msgpack.decode(said, type=Reading) if child.returncode == 0 else None
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=_Task)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(read_outcome(task.outcome, task.settings)))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(read_answer(task.answer, task.settings)))
 
 
 if __name__ == "__main__":

@@ -31,21 +31,17 @@ from gossamer.frontier.store import Store
 from gossamer.parse.candidates import Candidates
 from gossamer.parse.isolated import read_apart
 from gossamer.parse.note import PageNote
-from gossamer.parse.record import Reading, read_outcome
-from gossamer.records import Candidate, Finished, Outcome, Reason, Result
+from gossamer.parse.record import Reading, read_answer
+from gossamer.records import Answer, Candidate, Finished, Outcome, Reason, Result
 from gossamer.sinks.commit import Committer
-from gossamer.sinks.sink import PageRecord, Sink
+from gossamer.sinks.sink import Entry, Sink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.recovery import return_claimed
 from gossamer.spool.segment import DamagedSegment, read_segment, segment_id
 
-#: What a kill costs at most: these are parsed again. A commit costs a few fsyncs, which so many pages do not feel.
-#: Outcomes that are no pages count too: their segments and their URLs wait for the commit just the same.
-COMMIT_OUTCOMES = 1_000
-#: Until then their segments stay on the disk, where no limit of the spool counts them. Usual pages come to a tenth.
+#: Until a commit the segments stay on the disk, where no limit of the spool counts them. A thousand usual pages come to
+#: a tenth.
 COMMIT_BYTES = 256 << 20
-#: A slow crawl shows what it has within this time.
-COMMIT_SECONDS = 120.0
 #: A batch that has come to so many characters is not filled further: forty pages of a megabyte each, with links that
 #: are as long as links may be, would not fit into a parser. Usual ones come to a quarter.
 BATCH_WEIGHT = 8 << 20
@@ -93,7 +89,8 @@ class _Batch(msgspec.Struct, kw_only=True):
 
     finished: list[Finished]
     """Of the whole segment so far; its batches share the list."""
-    records: list[PageRecord] = []
+    entries: list[Entry] = []
+    """For the sinks, in the order of the segment."""
     redirects: list[Candidate] = []
     links: dict[int, Candidate] = {}
     weight: int = 0
@@ -215,9 +212,7 @@ class Parser:
                 if self._leaving.is_set():
                     await self._abandon()
                     return
-                # A retry is the record of an attempt; its URL is back in its queue.
-                if outcomes[index].result is not Result.RETRY:
-                    await self._read(batch, segment, index, outcomes[index])
+                await self._read(batch, segment, index, outcomes[index])
                 index += 1
             self._note.clear()
             await self._settle()
@@ -227,34 +222,36 @@ class Parser:
             self._pending = _Offer(batch, candidates, asyncio.create_task(self._admit(candidates)))
 
     async def _read(self, batch: _Batch, segment: str, index: int, outcome: Outcome) -> None:
-        lease, reason = outcome.lease, outcome.reason
-        if outcome.is_page:
-            reading = await self._read_page(segment, index, outcome)
+        lease, entry = outcome.lease, Entry(outcome, outcome.reason)
+        batch.entries.append(entry)
+        if outcome.result is Result.RETRY:
+            return  # the record of an attempt; its URL is back in its queue
+        if outcome.is_page and outcome.answer is not None:
+            reading = await self._read_page(segment, index, outcome.answer)
             if reading is None:
-                reason = Reason.PARSE_CRASH
+                entry.reason = Reason.PARSE_CRASH
             else:
-                record = reading.record
-                batch.records.append(record)
-                batch.weight += len(record.text or "") + len(record.main_text or "")
+                page = entry.page = reading.record
+                batch.weight += len(page.text or "") + len(page.main_text or "")
                 batch.weight += len(reading.links) * (LINK_WEIGHT + len(reading.base.text))
-                self._statistics.links_found += record.links
-                self._candidates.add_links(batch.links, lease, reading.base, reading.links, nofollow=record.nofollow)
+                self._statistics.links_found += page.links
+                self._candidates.add_links(batch.links, lease, reading.base, reading.links, nofollow=page.nofollow)
             # The leader's commands are heard here.
             await asyncio.sleep(0)
-        elif reason is Reason.REDIRECT:
-            batch.redirects += self._candidates.of_redirect(lease, outcome.header(b"location"))
+        elif outcome.reason is Reason.REDIRECT and outcome.answer is not None:
+            batch.redirects += self._candidates.of_redirect(lease, outcome.answer.header(b"location"))
         batch.finished.append(
-            Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, reason, len(outcome.body))
+            Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, entry.reason, outcome.body_bytes)
         )
 
-    async def _read_page(self, segment: str, index: int, outcome: Outcome) -> Reading | None:
+    async def _read_page(self, segment: str, index: int, answer: Answer) -> Reading | None:
         """What the page says; None if reading it kills whoever does."""
         self._note.set(segment, index)
         if (segment, index) not in self._suspects:
-            return read_outcome(outcome, self._settings)
-        reading = await read_apart(outcome, self._settings)
+            return read_answer(answer, self._settings)
+        reading = await read_apart(answer, self._settings)
         if reading is None:
-            _LOG.warning("page %d of segment %s cannot be parsed: %s", index, segment, outcome.lease.url)
+            _LOG.warning("page %d of segment %s cannot be parsed: %s", index, segment, answer.url)
             self._statistics.parse_crashes += 1
         return reading
 
@@ -271,15 +268,17 @@ class Parser:
         self._candidates.answered(offer.candidates, answers)
         # Nothing else is written meanwhile: when the segment is done, the sinks stand at its boundary.
         batch, statistics = offer.batch, self._statistics
-        for record in batch.records:
+        for entry in batch.entries:
             for sink in self._sinks:
-                await self._with_room(partial(sink.write, record))
+                sink.write(entry)
+                await self._with_room(sink.flush)
         statistics.offered += len(answers)
         statistics.admitted += answers.count(Reason.NEW)
         if batch.segment is not None:
             await self._with_room(partial(self._committer.segment_done, batch.segment, batch.finished))
             statistics.pages += sum(finished.reason is Reason.PAGE for finished in batch.finished)
             statistics.outcomes += len(batch.finished)
+            # Those that are no pages count too: their segments and their URLs wait for the commit just the same.
             self._uncommitted_outcomes += len(batch.finished)
             self._uncommitted_bytes += sum(finished.received_bytes for finished in batch.finished)
             if self._uncommitted_since is None:
@@ -287,9 +286,9 @@ class Parser:
 
     def _is_commit_due(self) -> bool:
         return self._uncommitted_since is not None and (
-            self._uncommitted_outcomes >= COMMIT_OUTCOMES
+            self._uncommitted_outcomes >= self._settings.sinks.commit_pages
             or self._uncommitted_bytes >= COMMIT_BYTES
-            or time.monotonic() - self._uncommitted_since >= COMMIT_SECONDS
+            or time.monotonic() - self._uncommitted_since >= self._settings.sinks.commit_interval_seconds
         )
 
     async def _commit(self) -> None:

@@ -7,7 +7,9 @@ frontier.json      which frontier is this crawl's, and whether it was made
 processes.json     the processes of the last run, and the owners of its slots
 lock               held by every process of a run
 frontier.db        the embedded store; queues/ with one on Redis
-spool/, pages/, log/
+spool/             what is on its way from fetchers to parsers
+warc/, index/, pages/, log/    what the crawl leaves behind; see docs/data.md
+commit/            how far that counts
 """
 
 import contextlib
@@ -45,6 +47,7 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
     started: dict[int, str]
     """When each process was started, by its number."""
     owners: list[str]
+    run: int = 0
 
 
 class Frontier(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,11 +196,16 @@ class DataDirectory:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def record_processes(self, pids: list[int], owners: list[str]) -> None:
+    def running(self) -> list[int]:
+        """Those processes of the last run that are there; none if it has ended. The leader is the first, if it is."""
+        last = self.processes()
+        found = [] if last is None else [pid for pid in last.started if _is_running(last, pid)]
+        return sorted(found, key=lambda pid: (last is None or pid != last.leader, pid))
+
+    def record_processes(self, pids: list[int], owners: list[str], *, run: int = 0) -> None:
         known = {pid: started(pid) for pid in (os.getpid(), *pids)}
-        running = Processes(
-            leader=os.getpid(), started={pid: when for pid, when in known.items() if when is not None}, owners=owners
-        )
+        alive = {pid: when for pid, when in known.items() if when is not None}
+        running = Processes(leader=os.getpid(), started=alive, owners=owners, run=run)
         replace_file(self._processes_file, msgspec.json.encode(running))
 
     def _try_lock(self) -> bool:

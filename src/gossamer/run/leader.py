@@ -91,7 +91,7 @@ class Leader:
     async def _lead(self, workshop: Workshop, logs: LogFile, cpu_before: float) -> Summary:
         store = self._store = workshop.store
         latest = LONGEST_HOLD_SECONDS + self._settings.politeness.delay_seconds
-        run = await store.begin_run(latest_not_before_seconds=latest)
+        run = self._run = await store.begin_run(latest_not_before_seconds=latest)
         await mend_all(self._data, workshop)
         before = await _counts(workshop)
         supervisor = Supervisor(self._data, lambda dead: mend_after(self._data, workshop, dead), self._record)
@@ -337,7 +337,8 @@ class Leader:
 
     def _record(self) -> None:
         try:
-            self._data.record_processes(self._supervisor.pids, [self._owner, *self._supervisor.owners])
+            owners = [self._owner, *self._supervisor.owners]
+            self._data.record_processes(self._supervisor.pids, owners, run=self._run)
         except OSError as error:
             # A resume after a kill would wait for those that it does not know; so it is tried again.
             if self._is_recorded:

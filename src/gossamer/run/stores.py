@@ -11,11 +11,13 @@ from types import ModuleType
 from urllib.parse import urlsplit
 
 from gossamer.config import Settings
-from gossamer.errors import UsageError
+from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import Store
 from gossamer.frontier.stores.examination import Finding
+from gossamer.frontier.stores.read_only import ServerReader
 from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.sqlite import SqliteStore, examine_sqlite
+from gossamer.frontier.stores.sqlite_reader import SqliteReader
 from gossamer.run.data_directory import DataDirectory, Frontier
 from gossamer.url import redacted
 
@@ -40,20 +42,55 @@ def open_store(data: DataDirectory, settings: Settings, which: Frontier, *, is_l
     may_create = is_leader and not which.is_made
     if where.store == EMBEDDED:
         return SqliteStore(data.frontier, settings.url.slots, may_create=may_create)
-    connecting = Connecting(
-        url=where.store,
-        crawl=which.crawl,
-        slots=settings.url.slots,
-        may_create=may_create,
-        created_by=f"{socket.gethostname()}:{data.root.resolve()}",
-        patience_seconds=where.store_patience_seconds if is_leader else None,
-        is_unsafe=where.unsafe_store,
-        pool=where.store_pool,
+    return _on_server(
+        data,
+        settings,
+        Connecting(
+            url=where.store,
+            crawl=which.crawl,
+            slots=settings.url.slots,
+            may_create=may_create,
+            created_by=f"{socket.gethostname()}:{data.root.resolve()}",
+            patience_seconds=where.store_patience_seconds if is_leader else None,
+            is_unsafe=where.unsafe_store,
+            pool=where.store_pool,
+        ),
     )
-    module = _module(where.store)
+
+
+def open_reader(data: DataDirectory, settings: Settings) -> Store:
+    """For who looks into a crawl, while it runs and after; it is not open yet.
+
+    Writes nothing, creates nothing, and nobody waits for it: verbs that would change something raise UsageError. A
+    server that does not answer is given up after the crawl's `store_patience_seconds`, with StoreUnavailable.
+    """
+    where = settings.frontier
+    which = data.which_frontier()
+    if not which.is_made:
+        raise StoreUnavailable(f"the crawl in {str(data.root)!r} has no frontier yet: it has not begun, or not so far")
+    if where.store == EMBEDDED:
+        return SqliteReader(data.frontier, settings.url.slots)
+    return ServerReader(
+        _on_server(
+            data,
+            settings,
+            Connecting(
+                url=where.store,
+                crawl=which.crawl,
+                slots=settings.url.slots,
+                patience_seconds=where.store_patience_seconds,
+                pool=1,
+                is_reader=True,
+            ),
+        )
+    )
+
+
+def _on_server(data: DataDirectory, settings: Settings, connecting: Connecting) -> Store:
+    module = _module(connecting.url)
     store: Store
     if module.__name__.endswith("redis"):
-        store = module.RedisStore(connecting, queues=data.queues, queue_in_memory=where.queue_in_memory)
+        store = module.RedisStore(connecting, queues=data.queues, queue_in_memory=settings.frontier.queue_in_memory)
     else:
         store = module.PostgresStore(connecting)
     return store

@@ -1,7 +1,9 @@
-"""Which sinks, which client: the only file that names them. stores.py beside it says which store."""
+"""What each process is made of. stores.py beside it says which store, sinks.py which sinks."""
 
 import asyncio
 import logging
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
@@ -20,12 +22,14 @@ from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Command, Numbers, Orders
 from gossamer.run.stores import open_store, store_endpoints, store_numbers
 from gossamer.sinks.commit import Committer
-from gossamer.sinks.jsonl import JsonLinesSink
+from gossamer.sinks.sink import Sink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.writer import SegmentWriter
 from gossamer.url import registrable_domain
 
 log = logging.getLogger("gossamer.run")
+
+MadeSinks = Callable[[DataDirectory, Settings, Orders], list[Sink]]
 
 
 class FetcherWork:
@@ -131,15 +135,16 @@ class Workshop:
         return FetcherWork(client, fetcher, self.store)
 
     def parser(self, orders: Orders) -> ParserWork:
-        sink = JsonLinesSink(self._data.root, orders.run, orders.name)
+        made_sinks: MadeSinks = import_module("gossamer.run.sinks").made_sinks
+        sinks = made_sinks(self._data, self._settings, orders)
         note = PageNote(self._data.note(orders.name))
         parser = Parser(
             name=orders.name,
             settings=self._settings,
             store=self.store,
             spool=self.spool,
-            committer=Committer(self._data.root, orders.name, self.store, [sink]),
-            sinks=[sink],
+            committer=Committer(self._data.root, orders.name, self.store, sinks),
+            sinks=sinks,
             rules=self.rules,
             note=note,
             suspects={(suspect.segment, suspect.index) for suspect in orders.suspects},

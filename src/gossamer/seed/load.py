@@ -44,7 +44,7 @@ class SeedLoader:
 
     def __init__(self, seeds: Path, store: Store, rules: AdmissionRules, url_settings: UrlSettings) -> None:
         self._seeds = seeds
-        self._offset_file = seeds.with_name(f"{seeds.name}.offset")
+        self._offset_file = _offset_file(seeds)
         self._store = store
         self._rules = rules
         self._url_settings = url_settings
@@ -69,7 +69,7 @@ class SeedLoader:
     def _batches(self) -> Generator[tuple[list[bytes], int]]:
         """Lines, and where the last of them ends."""
         with self._seeds.open("rb") as file:
-            offset = self._read_offset()
+            offset = _read_offset(self._offset_file)
             if 0 < offset <= self._seeds.stat().st_size:
                 file.seek(offset - 1)
                 if file.read(1) != b"\n":
@@ -95,14 +95,24 @@ class SeedLoader:
             else:
                 refused[reason] += 1
 
-    def _read_offset(self) -> int:
-        try:
-            return msgspec.json.decode(self._offset_file.read_bytes(), type=_Offset).offset_bytes
-        except (FileNotFoundError, msgspec.DecodeError):
-            # A machine that lost its power may leave an empty file. From the start is never wrong, only slower.
-            return 0
-
     def _write_offset(self, offset_bytes: int) -> None:
         temporary = self._offset_file.with_name(f"{self._offset_file.name}.part")
         temporary.write_bytes(msgspec.json.encode(_Offset(offset_bytes)))
         temporary.replace(self._offset_file)
+
+
+def is_loaded(seeds: Path) -> bool:
+    """Whether the whole copy was admitted, as far as the files say; for whoever looks on."""
+    return seeds.exists() and _read_offset(_offset_file(seeds)) >= seeds.stat().st_size
+
+
+def _offset_file(seeds: Path) -> Path:
+    return seeds.with_name(f"{seeds.name}.offset")
+
+
+def _read_offset(file: Path) -> int:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Offset).offset_bytes
+    except (FileNotFoundError, msgspec.DecodeError):
+        # A machine that lost its power may leave an empty file. From the start is never wrong, only slower.
+        return 0

@@ -3,7 +3,7 @@
     1  sinks hand everything to the system; their open files and directories are synced
     2  the record (files and lengths, segments, URLs) is written beside its place, synced, renamed into it, synced
     ── from here on it counts ──
-    3  complete files get their final names
+    3  complete files get their final names, and what they replace is deleted
     4  the store finishes the URLs
     5  the segments are deleted
     6  the directories are synced, before another record may take this one's place
@@ -21,12 +21,13 @@ import msgspec
 
 from gossamer.errors import GossamerError
 from gossamer.records import Finished, Reason
-from gossamer.sinks.jsonl import DIRECTORY as PAGES_DIRECTORY
+from gossamer.sinks.cdxj import close_index
 from gossamer.sinks.sink import Mark, OpenFile, Sink, cut, owner_of, write_all
 
 RECORD_DIRECTORY = "commit"
-#: Where sinks have their files.
-_OUTPUT_DIRECTORIES = (PAGES_DIRECTORY,)
+#: Where sinks have their files, in the order in which these get their final names: an archive's index is complete
+#: before the archive is.
+OUTPUT_DIRECTORIES = ("index", "warc", "pages", "log")
 #: Most URLs that the store is asked to finish at once, so that other processes get their turn in between.
 _FINISH_BATCH = 1_000
 
@@ -41,6 +42,7 @@ class CommitRecord(msgspec.Struct, frozen=True):
     """What a commit has decided. Paths are below the data directory."""
 
     files: list[OpenFile]
+    replaced: list[str]
     segments: list[str]
     finished: list[Finished]
 
@@ -60,9 +62,11 @@ class Committer:
         self._sinks = sinks
         self._segments: list[str] = []
         self._finished: list[Finished] = []
-        self._boundary: list[Mark] = [() for _ in sinks]
+        self._boundary: list[Mark] = [sink.mark() for sink in sinks]
         """Where the last whole segment ends."""
-        self._committed: list[Mark] = [() for _ in sinks]
+        self._committed = self._boundary
+        self._open: list[OpenFile] = []
+        """As the last commit named them: they get their final names at the end."""
         self._decided: CommitRecord | None = None
         """It counts, and its last steps are still to be done."""
 
@@ -78,18 +82,24 @@ class Committer:
             sink.rollback(mark)
 
     async def commit(self) -> int:
-        """All segments done so far; the number of pages that count from now on.
+        """All segments done so far; the number of pages that count from now on. Nothing may have been begun after them.
 
         If it raises, call it again, or leave it to recovery. What has been done so far is neither lost nor done twice.
         """
         pages = await self._carry_out_decided()
         if not self._segments:
             return pages
-        files = [file for mark in self._boundary for file in mark]
-        record = CommitRecord(files, self._segments, self._finished)
+        if [sink.mark() for sink in self._sinks] != self._boundary:
+            raise GossamerError("a segment that was only begun would be committed")
+        prepared = [sink.prepare() for sink in self._sinks]
+        record = CommitRecord(
+            [file for part in prepared for file in part.files],
+            [path for part in prepared for path in part.replaced],
+            self._segments,
+            self._finished,
+        )
         _write_record(self._data, self._path, record)
         self._decided = record
-        self._committed = self._boundary
         self._segments, self._finished = [], []
         return pages + await self._carry_out_decided()
 
@@ -99,7 +109,7 @@ class Committer:
             return  # recovery still needs the record, and does the rest
         for sink, mark in zip(self._sinks, self._committed, strict=True):
             sink.rollback(mark)
-        _close_files(self._data, [file for mark in self._committed for file in mark])
+        _close_files(self._data, self._open)
         self._path.unlink(missing_ok=True)
 
     async def _carry_out_decided(self) -> int:
@@ -109,10 +119,10 @@ class Committer:
         _sync_directories([self._path])
         await _carry_out(self._data, record, self._store)
         self._decided = None
-        for sink, mark in zip(self._sinks, self._committed, strict=True):
-            sink.after_commit(mark)
-        renamed = {file for file in record.files if file.is_complete}
-        self._boundary = [tuple(file for file in mark if file not in renamed) for mark in self._boundary]
+        self._open = [file for file in record.files if not file.is_complete]
+        for sink in self._sinks:
+            sink.after_commit()
+        self._boundary = self._committed = [sink.mark() for sink in self._sinks]
         return sum(finished.reason is Reason.PAGE for finished in record.finished)
 
 
@@ -130,10 +140,11 @@ async def recover(data: Path, store: Finisher, *, parser: str | None = None) -> 
         if record is not None:
             await _carry_out(data, record, store)
             files |= {file.path: file for file in record.files if not file.is_complete}
-    for directory in _OUTPUT_DIRECTORIES:
+    for directory in OUTPUT_DIRECTORIES:
         for path in sorted((data / directory).glob("*.open")):
             owner = owner_of(path.name)
-            if owner is not None and parser in {None, owner}:
+            # An index that is closed here takes what an earlier try has left of it along.
+            if owner is not None and parser in {None, owner} and path.exists():
                 relative = path.relative_to(data).as_posix()
                 file = files.get(relative, OpenFile(relative, 0))
                 cut(path, file.length_bytes)
@@ -149,6 +160,10 @@ async def _carry_out(data: Path, record: CommitRecord, store: Finisher) -> None:
         if (data / file.path).exists():
             cut(data / file.path, file.length_bytes)
     _close_files(data, complete)
+    replaced = [data / path for path in record.replaced]
+    for path in replaced:
+        path.unlink(missing_ok=True)
+    _sync_directories(replaced)
     for start in range(0, len(record.finished), _FINISH_BATCH):
         await store.finish(record.finished[start : start + _FINISH_BATCH])
     segments = [data / segment for segment in record.segments]
@@ -160,11 +175,14 @@ async def _carry_out(data: Path, record: CommitRecord, store: Finisher) -> None:
 def _close_files(data: Path, files: Sequence[OpenFile]) -> None:
     """Final names for files that hold nothing but what counts. One that has it already, or was moved away, is left."""
     there = [file for file in files if (data / file.path).exists()]
-    for file in there:
-        if file.length_bytes:
-            (data / file.path).rename(data / file.final_path)
+    for file in sorted(there, key=lambda file: OUTPUT_DIRECTORIES.index(file.path.partition("/")[0])):
+        path = data / file.path
+        if not file.length_bytes:
+            path.unlink()
+        elif file.path.startswith("index/"):
+            close_index(path, data / file.final_path)
         else:
-            (data / file.path).unlink()
+            path.rename(data / file.final_path)
     _sync_directories([data / file.path for file in there])
 
 

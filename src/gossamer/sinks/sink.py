@@ -1,9 +1,11 @@
-"""What every sink is: it takes pages, and its files can be cut back to any boundary that it was asked to mark.
+"""What every sink is: it takes what became of URLs, and can go back to any boundary that it was asked to mark.
 
-A sink's file is called `<run>-<parser>-<serial>.<kind>.open` while it is written, and loses the `.open` when it is
-complete and committed. So an open file belongs to one parser, by its name, and nobody else touches it.
+A sink's file is called `<name>.<parser>.open` while it is written, and gets `<name>` when it is complete and committed.
+So an open file belongs to one parser, by its name, and nobody else touches it.
 """
 
+import base64
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -12,35 +14,24 @@ from typing import Protocol
 import msgspec
 
 from gossamer.errors import GossamerError
+from gossamer.records import Answer, Outcome, Reason
+from gossamer.url import Url
 
 OPEN_SUFFIX = ".open"
-_OPEN_NAME = re.compile(r"\d+-(.+)-\d+\.[a-z.]+\.open")
+_OPEN_NAME = re.compile(r"(.+)\.([A-Za-z0-9_-]+)\.open")
 
 
 class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a page. The order of the fields is the order of the keys in a line of JSON."""
+    """What was read of a page; the facts of its answer are the outcome's."""
 
-    url: str
-    site: str
-    host: str
-    depth: int
-    """Links between a seed and this page."""
-    hops: int
-    """Redirects that led here since the last page or seed."""
-    status: int
-    fetched_at: float
-    """When the request began, in seconds since 1970."""
-    address: str
-    """The numeric address that answered."""
-    is_verified: bool
-    """Whether the certificate was verified; false without TLS."""
+    url: Url
     media_type: str
     """As the server says, in lower case and without parameters; empty if it says nothing."""
+    media_type_detected: str
+    """As the body begins; empty if it begins like nothing known."""
     charset: str
     truncated: str
-    """Why the body is not whole; empty if it is."""
-    received_bytes: int
-    """Of the body, in its content encoding."""
+    """Why what was read is not whole; empty if it is."""
     decoded_bytes: int
     title: str
     description: str
@@ -57,6 +48,41 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     main_text: str | None
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where an answer stands in the archive."""
+
+    file: str
+    """Below the data directory, by its final name."""
+    offset: int
+    length: int
+
+
+class Entry(msgspec.Struct):
+    """One outcome on its way through the sinks, which take it in their order: the archive first, to say where it is."""
+
+    outcome: Outcome
+    reason: Reason
+    """What it ends as: that of the outcome, unless its page could not be parsed."""
+    page: PageRecord | None = None
+    place: Place | None = None
+    """Of its answer, if that is archived."""
+    robots_places: tuple[Place | None, ...] = ()
+    """Of the answers in `outcome.robots`, in their order."""
+    _digest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of the body as received; computed once for all sinks."""
+        if not self._digest and self.outcome.answer is not None:
+            self._digest = body_digest(self.outcome.answer)
+        return self._digest
+
+
+def body_digest(answer: Answer) -> str:
+    """As archives have it: SHA-1 in base 32, which names a body and secures nothing."""
+    return base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode()
+
+
 class OpenFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """How far an open file counts. A complete one gets no more bytes, and its final name at the commit."""
 
@@ -67,36 +93,59 @@ class OpenFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def final_path(self) -> str:
-        return self.path.removesuffix(OPEN_SUFFIX)
+        match = _OPEN_NAME.fullmatch(self.path)
+        if match is None:
+            raise GossamerError(f"{self.path!r} is not the name of an open file")
+        return match[1]
 
 
-#: All open files of one sink, as they were at a boundary between two segments.
-Mark = tuple[OpenFile, ...]
+class Prepared(msgspec.Struct, frozen=True):
+    """What a commit must name of one sink."""
+
+    files: tuple[OpenFile, ...] = ()
+    """All of its open files; all that was written is in them."""
+    replaced: tuple[str, ...] = ()
+    """Files whose content is in one of them too, and which go when that has its name. Below the data directory."""
+
+
+#: A boundary between two segments, in a sink's own numbers. The same numbers mean the same place.
+Mark = tuple[int, ...]
 
 
 class Sink(Protocol):
-    """Where finished pages go. The parser writes to it; the committer alone calls the rest.
+    """Where finished outcomes go. The parser calls `write` and `flush`, the committer alone the rest.
 
-    It appends to open files of its own, and never renames one: a final name is the commit's to give.
+    It appends to open files of its own, and never renames one: a final name is the commit's to give. Whatever raises
+    OSError may be called again when there is room, and has then lost nothing and doubled nothing.
     """
 
-    def write(self, record: PageRecord) -> None:
-        """If it raises OSError, the record was not taken: call it again when there is room."""
+    def write(self, entry: Entry) -> None:
+        """Takes it, in memory. Never raises OSError."""
+
+    def flush(self) -> None:
+        """Hand to the system what has become too much for the memory. May raise OSError."""
 
     def mark(self) -> Mark:
-        """Hand everything to the system, and say how long the files are. A file may become complete only here."""
+        """The boundary at which it stands. May raise OSError."""
 
     def rollback(self, mark: Mark) -> None:
-        """Take back what was written since the mark: the last one, or the last that was committed."""
+        """Take back what was written since: the last mark, or the one at which the last commit was made."""
 
-    def after_commit(self, mark: Mark) -> None:
-        """The complete files of this mark have their final names, and are not the sink's any more."""
+    def prepare(self) -> Prepared:
+        """For a commit: hand everything to the system. A file may become complete only here. May raise OSError."""
+
+    def after_commit(self) -> None:
+        """What was prepared last counts: its complete files have their names, and are not the sink's any more."""
+
+
+def open_name(final: str, parser: str) -> str:
+    return f"{final}.{parser}{OPEN_SUFFIX}"
 
 
 def owner_of(name: str) -> str | None:
     """The parser that an open file belongs to, by the file's name; None if it is no open file."""
     match = _OPEN_NAME.fullmatch(name)
-    return match[1] if match else None
+    return match[2] if match else None
 
 
 def cut(path: Path, length_bytes: int) -> None:

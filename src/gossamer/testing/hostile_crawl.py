@@ -114,7 +114,9 @@ class Tap:
             if path.name not in self._seen and copy.exists():
                 self._seen.add(path.name)
                 for outcome in read_segment(copy):
-                    self.attempts[outcome.lease.url].append(msgspec.structs.replace(outcome, body=b""))
+                    answer = outcome.answer and msgspec.structs.replace(outcome.answer, body=b"")
+                    bare = msgspec.structs.replace(outcome, answer=answer, robots=())
+                    self.attempts[outcome.lease.url].append(bare)
                 copy.unlink()
 
 
@@ -133,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """All that a crawl left: outcomes from the tap, the sink's lines by URL, and the most links that are taken."""
+    """All that a crawl left: outcomes from the tap, the table's rows by URL, and the most links that are taken."""
 
     attempts: Mapping[str, list[Outcome]]
     pages: Mapping[str, dict[str, Any]]
@@ -167,14 +169,15 @@ class Evidence(msgspec.Struct, frozen=True):
         page = self.pages.get(outcome.lease.url)
         if page is None:
             return Expected.PARSE
-        if page["truncated"]:
-            return Expected(f"truncated:{page['truncated']}")
-        if page["links"] > self.max_links:
+        if page["content_truncated"]:
+            return Expected(f"truncated:{page['content_truncated']}")
+        if page["outlink_count"] > self.max_links:
             return Expected.LINKS_CAPPED
-        if outcome.header(b"content-encoding") and page["decoded_bytes"] == page["received_bytes"]:
+        is_encoded = outcome.answer is not None and outcome.answer.header(b"content-encoding")
+        if is_encoded and page["decoded_bytes"] == page["received_bytes"]:
             return Expected.RAW
         # Whatever is read as text has a charset.
-        return Expected.DONE if page["charset"] else Expected.NOT_PARSED
+        return Expected.DONE if page["content_charset"] else Expected.NOT_PARSED
 
 
 def verdicts(evidence: Evidence) -> list[Verdict]:
@@ -183,7 +186,7 @@ def verdicts(evidence: Evidence) -> list[Verdict]:
     for number, where, place in current_places():
         if place.expected:
             attempts = evidence.attempts.get(where, [])
-            detail = "; ".join(f"{one.result} {one.reason} {one.truncated} {one.detail:.60}" for one in attempts[-3:])
+            detail = "; ".join(f"{one.result} {one.reason} {one.detail:.60}" for one in attempts[-3:])
             found.append(Verdict(number, where, place.expected, evidence.word(where), detail))
         for reference, right in place.links.items():
             word = evidence.word_of_reference(where, reference, right)

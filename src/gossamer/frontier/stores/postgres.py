@@ -2,6 +2,7 @@
 
 postgres_verbs.py         the verbs
 postgres_admission.py     of these, `admit`
+postgres_looking.py       what is known of one URL, of sites
 postgres_sites.py         sites and their queues, as one transaction sees them
 postgres_sql/             the statements, a file each, and the migrations that make the tables
 postgres_pool.py          the connections
@@ -15,13 +16,15 @@ from typing import TypeVar
 
 import msgspec
 
-from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Store
+from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighting, SiteState, Store
+from gossamer.frontier.stores import postgres_looking as looking
 from gossamer.frontier.stores import postgres_verbs as verbs
 from gossamer.frontier.stores.examination import refuse
+from gossamer.frontier.stores.finding import Piece, find_in_blocks
 from gossamer.frontier.stores.postgres_errors import ERRORS, MetAnother, judge_of, missing
 from gossamer.frontier.stores.postgres_examination import findings
 from gossamer.frontier.stores.postgres_pool import LIMIT_SECONDS, Connection, Pool, connect, show
-from gossamer.frontier.stores.postgres_schema import prepare, schema_of
+from gossamer.frontier.stores.postgres_schema import check, prepare, schema_of
 from gossamer.frontier.stores.postgres_statements import migrations, statement
 from gossamer.frontier.stores.robots_copies import decode_robots, encode_robots
 from gossamer.frontier.stores.server import Calls, Connecting
@@ -76,7 +79,7 @@ class PostgresStore(Store):
         return msgspec.structs.replace(self._pool.use, outages=self._calls.outages)
 
     async def _connect(self) -> Connection:
-        connection = await connect(self._connecting.url, self._schema)
+        connection = await connect(self._connecting.url, self._schema, is_reader=self._connecting.is_reader)
         try:
             identity = await connection.fetchval(statement("identity"))
         except BaseException:
@@ -109,14 +112,22 @@ class PostgresStore(Store):
 
     def _calls_of_crawl(self) -> Calls:
         judge = judge_of(self._server, self._connecting.crawl, was_reached=True)
-        return Calls(self._server, (*ERRORS, MetAnother), judge)
+        # Nothing is lost by who looks and gives up.
+        patience = self._connecting.patience_seconds if self._connecting.is_reader else None
+        return Calls(self._server, (*ERRORS, MetAnother), judge, patience_seconds=patience)
 
     async def _prepare(self) -> None:
-        connection = await connect(self._connecting.url, self._schema, limit_seconds=LONG_SECONDS)
+        connecting = self._connecting
+        connection = await connect(
+            connecting.url, self._schema, limit_seconds=LONG_SECONDS, is_reader=connecting.is_reader
+        )
         try:
-            if not self._connecting.is_unsafe:
-                refuse(self._server, await findings(connection, self._connecting.url, self._schema))
-            await prepare(connection, self._connecting, self._server, migrations())
+            if connecting.is_reader:
+                await check(connection, connecting, self._server, len(migrations()))
+            else:
+                if not connecting.is_unsafe:
+                    refuse(self._server, await findings(connection, connecting.url, self._schema))
+                await prepare(connection, connecting, self._server, migrations())
             self._identity = await connection.fetchval(statement("identity"))
         except BaseException:
             connection.terminate()
@@ -137,7 +148,8 @@ class PostgresStore(Store):
         return run
 
     async def now(self) -> float:
-        return await self._call("now", lambda connection: verbs.now(connection, self._clock))
+        clock = None if self._connecting.is_reader else self._clock
+        return await self._call("now", lambda connection: verbs.now(connection, clock))
 
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
         answers: list[Reason] = []
@@ -216,6 +228,16 @@ class PostgresStore(Store):
 
     async def counts(self, *, now: float) -> Counts:
         return await self._call("counts", lambda connection: verbs.counts(connection, self._slots, now))
+
+    async def find(self, candidate: Candidate) -> Sighting:
+        def next_piece(site: int, after: int) -> Awaitable[Piece]:
+            return self._call("find", lambda connection: looking.piece(connection, site, after))
+
+        first = await self._call("find", lambda connection: looking.look(connection, candidate))
+        return await find_in_blocks(candidate, first, next_piece)
+
+    async def site_states(self, sites: Collection[str]) -> dict[str, SiteState]:
+        return await self._call("site_states", lambda connection: looking.site_states(connection, sites))
 
     async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
         encoded = await self._call("load_robots", lambda connection: verbs.load_robots(connection, origins))

@@ -48,7 +48,9 @@ def show(url: str) -> str:
     return redacted(url).partition("?")[0]
 
 
-async def connect(url: str, search_path: str, *, limit_seconds: float = LIMIT_SECONDS) -> Connection:
+async def connect(
+    url: str, search_path: str, *, limit_seconds: float = LIMIT_SECONDS, is_reader: bool = False
+) -> Connection:
     """One connection, set up. `search_path` is the name of a schema, of letters, digits and `_`."""
     try:
         connection = await asyncpg.connect(
@@ -68,6 +70,8 @@ async def connect(url: str, search_path: str, *, limit_seconds: float = LIMIT_SE
         "search_path": f'"{search_path}"',
         "statement_timeout": f"{int(limit_seconds * 1000)}",
     }
+    if is_reader:
+        settings["default_transaction_read_only"] = "on"
     try:
         # Not as parameters of the connection: poolers refuse those.
         await connection.execute(

@@ -31,6 +31,20 @@ async def prepare(connection: Connection, connecting: Connecting, server: str, m
         version = await _step(connection, connecting, server, migrations)
 
 
+async def check(connection: Connection, connecting: Connecting, server: str, newest: int) -> None:
+    """Whether the frontier can be read as it is; for who may not change it. Raises as `prepare` does."""
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f'"{schema_of(connecting.crawl)}".meta'):
+        raise missing(server, connecting.crawl)
+    version, slots = await connection.fetchrow("SELECT version, slots FROM meta")
+    _check(connecting, server, version, slots, newest)
+    if version < newest:
+        raise UsageError(
+            f"the frontier of crawl {connecting.crawl} on {server} was made by an older version of Gossamer"
+            f" (schema {version}; this one has {newest}): resume the crawl, which brings it up to date, or look into it"
+            " with that version"
+        )
+
+
 async def _step(connection: Connection, connecting: Connecting, server: str, migrations: Sequence[str]) -> int:
     """The version of the frontier after it."""
     schema = schema_of(connecting.crawl)

@@ -5,6 +5,7 @@ redis_server.py        scripts by name; what errors mean
 redis_codec.py         what travels, and how it is packed
 redis_scripts/         the verbs themselves; common.lua says which keys there are
 redis_queues.py        the tails of long queues, which stand in files
+redis_looking.py       what is known of one URL, of sites
 redis_examination.py   versions and settings; what is on a server, and how it is removed
 """
 
@@ -16,12 +17,13 @@ from typing import TypeVar
 
 from gossamer.errors import UsageError
 from gossamer.frontier.slots import slot_of
-from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Store
+from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighting, SiteState, Store
 from gossamer.frontier.stores import redis_codec as codec
 from gossamer.frontier.stores.entries import lease_of
 from gossamer.frontier.stores.examination import refuse
 from gossamer.frontier.stores.redis_examination import settings_of
 from gossamer.frontier.stores.redis_keys import CRAWLS_KEY, VERSION, check_crawl, header_key, meta_key
+from gossamer.frontier.stores.redis_looking import RedisLooking
 from gossamer.frontier.stores.redis_pool import Reply, packed
 from gossamer.frontier.stores.redis_queues import Queues
 from gossamer.frontier.stores.redis_server import RedisServer
@@ -57,12 +59,18 @@ class RedisStore(Store):
         self._connecting = connecting
         self._slots = connecting.slots
         self._server = RedisServer(
-            connecting.url, connecting.crawl, pool=connecting.pool, client_name=f"gossamer-{connecting.crawl}"
+            connecting.url,
+            connecting.crawl,
+            pool=connecting.pool,
+            client_name=f"gossamer-{connecting.crawl}",
+            # Nothing is lost by who looks and gives up.
+            patience_seconds=connecting.patience_seconds if connecting.is_reader else None,
         )
         self._headers = [packed(header_key(connecting.crawl, slot)) for slot in range(connecting.slots)]
         self._meta = [packed(meta_key(connecting.crawl))]
         self._queue_in_memory = queue_in_memory
         self._queues = Queues(self._server, self._headers, queues, queue_in_memory)
+        self._looking = RedisLooking(self._server, self._headers, self._queues)
         self._clock = ServerClock()
         self._turn = 0
 
@@ -87,20 +95,7 @@ class RedisStore(Store):
 
     async def _open(self) -> None:
         connecting = self._connecting
-        findings = await settings_of(self._server, patience_seconds=connecting.patience_seconds)
-        if not connecting.is_unsafe:
-            refuse(self._server.name, findings)
-        known = await self._server.run(
-            "open",
-            "create",
-            [*self._meta, packed(CRAWLS_KEY), *self._headers],
-            connecting.crawl.encode(),
-            b"%d" % self._slots,
-            b"%d" % VERSION,
-            connecting.created_by.encode(errors="replace"),
-            b"1" if connecting.may_create else b"0",
-            patience_seconds=connecting.patience_seconds,
-        )
+        known = await (self._known() if connecting.is_reader else self._created())
         if known is None:
             raise self._server.gone()
         version, slots = map(int, known)
@@ -114,6 +109,29 @@ class RedisStore(Store):
                 f"the frontier of crawl {connecting.crawl} on {self._server.name} was created with {slots} slots,"
                 f" not {self._slots}: the number is fixed when a crawl is created"
             )
+
+    async def _created(self) -> Reply:
+        """Version and slots of the frontier, which is made if it may be; None if it is not there."""
+        connecting = self._connecting
+        findings = await settings_of(self._server, patience_seconds=connecting.patience_seconds)
+        if not connecting.is_unsafe:
+            refuse(self._server.name, findings)
+        return await self._server.run(
+            "open",
+            "create",
+            [*self._meta, packed(CRAWLS_KEY), *self._headers],
+            connecting.crawl.encode(),
+            b"%d" % self._slots,
+            b"%d" % VERSION,
+            connecting.created_by.encode(errors="replace"),
+            b"1" if connecting.may_create else b"0",
+            patience_seconds=connecting.patience_seconds,
+        )
+
+    async def _known(self) -> Reply:
+        """The same for a reader, to whom the settings of the server do not matter."""
+        known = await self._server.ask("open", b"HMGET", meta_key(self._connecting.crawl), b"version", b"slots")
+        return None if None in known else known
 
     async def close(self) -> None:
         await self._queues.close()
@@ -149,7 +167,7 @@ class RedisStore(Store):
             seconds, offset, *_ = await self._facts("now")
             now = seconds + float(offset)
             shift = self._clock.read(now, asked_at=asked_at, answered_at=self._clock.steady())
-            if not shift:
+            if not shift or self._connecting.is_reader:
                 break
             await self._server.run("now", "move_clock", self._meta, offset, _decimals(float(offset) + shift))
         return now
@@ -277,6 +295,12 @@ class RedisStore(Store):
             sites_waiting=totals["sites_waiting"],
             sites_ready=min(totals["sites_ready"], MOST_READY),
         )
+
+    async def find(self, candidate: Candidate) -> Sighting:
+        return await self._looking.find(candidate)
+
+    async def site_states(self, sites: Collection[str]) -> dict[str, SiteState]:
+        return await self._looking.site_states(sites)
 
     async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
         if not origins:

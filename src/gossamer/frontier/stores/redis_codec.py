@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from gossamer.frontier.slots import slot_of
+from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.entries import entry_of, signed
 from gossamer.records import Candidate, Destination, Finished, Move, Reason, Release, SiteClock
 
@@ -18,6 +19,10 @@ encode = msgspec.msgpack.Encoder().encode
 
 _HEADER = struct.Struct("<8d")
 _SITE = struct.Struct("<dddddIIIIIB")
+
+#: What stands in a queue for a block: this, then its number and how many entries it has.
+REFERENCE = b"\xff\xff\xff\xff"
+_REFERENCE = struct.Struct("<dI")
 
 #: The letters of the answers of admit.lua.
 _ANSWERS = {
@@ -160,6 +165,46 @@ def clock_of(record: bytes) -> SiteClock:
     """Of a site's record."""
     fields = _SITE.unpack_from(record)
     return SiteClock(fields[2], fields[3], fields[5])
+
+
+class Owner(NamedTuple):
+    """Of a slot, as the scripts answer it."""
+
+    epoch: int
+    name: bytes
+    until: bytes
+
+
+def state_of(name: str, slot: int, record: bytes, owner: Owner) -> SiteState:
+    not_before, _, last_request_at, crawl_delay, lease, failures, queued, admitted, _, _, is_seeded = _SITE.unpack_from(
+        record
+    )
+    dropped = record[_SITE.size :].decode()
+    return SiteState(
+        name=name,
+        slot=slot,
+        is_seeded=bool(is_seeded),
+        dropped=Reason(dropped) if dropped else None,
+        not_before=not_before,
+        clock=SiteClock(last_request_at, crawl_delay, failures),
+        queued=queued,
+        admitted=admitted,
+        is_busy=lease > 0,
+        owner=owner.name.decode(),
+        epoch=owner.epoch,
+        owned_until=float(owner.until) if owner.name else 0.0,
+    )
+
+
+def offset_of(record: bytes) -> int:
+    """How many bytes of the first item of a site's queue are taken already."""
+    offset: int = _SITE.unpack_from(record)[8]
+    return offset
+
+
+def block_of(item: bytes) -> int | None:
+    """If this item of a queue is a reference: the number of its block."""
+    return int(_REFERENCE.unpack_from(item, len(REFERENCE))[0]) if item.startswith(REFERENCE) else None
 
 
 class Header(NamedTuple):

@@ -3,7 +3,7 @@
 from gossamer.errors import UsageError
 
 #: Goes up with every change of the keys or of what stands in them.
-VERSION = 1
+VERSION = 2
 #: A hash that lists the crawls of the server, and who made each.
 CRAWLS_KEY = b"gossamer:crawls"
 
@@ -22,6 +22,11 @@ def meta_key(crawl: str) -> bytes:
 def header_key(crawl: str, slot: int) -> bytes:
     """All keys of a slot begin with the same part in braces, which keeps them together on a cluster."""
     return f"{{g:{crawl}:{slot}}}:h".encode()
+
+
+def key_in_slot(crawl: str, slot: int, name: bytes) -> bytes:
+    """Of what common.lua lists under this name."""
+    return header_key(crawl, slot)[:-1] + name
 
 
 def slot_keys_pattern(crawl: str) -> bytes:

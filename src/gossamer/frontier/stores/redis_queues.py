@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from gossamer.errors import GossamerError, StoreUnavailable
+from gossamer.frontier.stores.redis_keys import key_in_slot
 from gossamer.frontier.stores.redis_pool import Reply
 from gossamer.frontier.stores.redis_server import RedisServer
 
@@ -58,7 +59,7 @@ class _Written(NamedTuple):
 
 
 class Queues:
-    """The files of one process. `serve` is called by `own`; `put_in_place` by `lease`.
+    """The files of one process. `serve` is called by `own`, `put_in_place` by `lease`, `read` by `find`.
 
     At most one task moves blocks at a time, and only those of slots that this process owns.
     """
@@ -179,14 +180,33 @@ class Queues:
             except (OSError, _Damaged) as error:
                 tried[where] = tried.get(where, 0) + 1
                 if tried[where] > 1:
-                    raise StoreUnavailable(
-                        f"a part of the queue of {site.decode()} cannot be read: {error}; bring the directory"
-                        f" {self._directory} back from a backup that was made together with that of the server"
-                    ) from error
+                    raise self._lost(site.decode(), error) from error
                 continue
             await self._server.run(
                 "lease", "put_in_place", [self._headers[slots[place - 1]]], site, b"%d" % number, entries
             )
+
+    async def read(self, slot: int, site: str, number: int) -> bytes | None:
+        """The entries of a block, wherever it stands; None if it is none any more."""
+        key = key_in_slot(self._server.crawl, slot, b"blocks")
+        tried = None
+        while True:
+            block = await self._server.ask("find", b"HGET", key, b"%d" % number)
+            if block is None or block.startswith(b"B"):
+                return None if block is None else block[1:]
+            try:
+                return await _in_thread(lambda block=block: _read(self._directory, block[1:]))  # type: ignore[misc]
+            except (OSError, _Damaged) as error:
+                # Its file may be gone because somebody has put the block in place since.
+                if block == tried:
+                    raise self._lost(site, error) from error
+                tried = block
+
+    def _lost(self, site: str, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"a part of the queue of {site} cannot be read: {error}; bring the directory"
+            f" {self._directory} back from a backup that was made together with that of the server"
+        )
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

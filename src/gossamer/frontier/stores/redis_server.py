@@ -79,14 +79,16 @@ def _script_files() -> dict[str, str]:
 class RedisServer:
     """One server and the frontier of one crawl on it. Every call waits while the server is away."""
 
-    def __init__(self, url: str, crawl: str, *, pool: int, client_name: str) -> None:
+    def __init__(
+        self, url: str, crawl: str, *, pool: int, client_name: str, patience_seconds: float | None = None
+    ) -> None:
         self.address = Address(url, client_name)
         self.name = self.address.server
-        self._crawl = crawl
+        self.crawl = crawl
         self._pool = Pool(self.address, pool)
         self._common = _script_files()["common"]
         self._scripts: dict[str, Script] = {}
-        self._calls = Calls(self.name, (RedisError, OSError), self._judge)
+        self._calls = Calls(self.name, (RedisError, OSError), self._judge, patience_seconds=patience_seconds)
 
     @property
     def is_away(self) -> bool:
@@ -145,7 +147,7 @@ class RedisServer:
 
     def gone(self) -> StoreUnavailable:
         return StoreUnavailable(
-            f"the frontier of crawl {self._crawl} is not on {self.name}: it was created before, so something removed"
+            f"the frontier of crawl {self.crawl} is not on {self.name}: it was created before, so something removed"
             " it; bring it back from a backup, or start a new crawl"
         )
 
@@ -157,7 +159,7 @@ class RedisServer:
             return self.gone()
         if code == "PARTLY":
             return UsageError(
-                f"the frontier of crawl {self._crawl} was removed from {self.name}, but not all of it: remove it again"
+                f"the frontier of crawl {self.crawl} was removed from {self.name}, but not all of it: remove it again"
             )
         if code in _TROUBLES:
             return _TROUBLES[code]

@@ -55,6 +55,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """Whether settings of the server are accepted that would otherwise be refused."""
     pool: int = 8
     """Most connections of this process."""
+    is_reader: bool = False
+    """Whether it only looks: it changes nothing, creates nothing, and every call of it ends with its patience."""
 
 
 class Trouble(Enum):
@@ -73,7 +75,16 @@ Judge = Callable[[Exception], Trouble | GossamerError]
 class Calls:
     """All calls of one process to one server. `is_away` and `is_full` say what they wait for."""
 
-    def __init__(self, server: str, errors: tuple[type[Exception], ...], judge: Judge) -> None:
+    def __init__(
+        self,
+        server: str,
+        errors: tuple[type[Exception], ...],
+        judge: Judge,
+        *,
+        patience_seconds: float | None = None,
+    ) -> None:
+        """`patience_seconds` is that of every call which brings none of its own."""
+        self._patience_seconds = patience_seconds
         self._server = server
         self._errors = errors
         self._judge = judge
@@ -90,6 +101,8 @@ class Calls:
         With `patience_seconds`, a server that was not reached in that time is given up with StoreUnavailable; one that
         is starting is waited for in any case.
         """
+        if patience_seconds is None:
+            patience_seconds = self._patience_seconds
         began_at = time.monotonic()
         wait_seconds = _FIRST_WAIT_SECONDS
         while True:

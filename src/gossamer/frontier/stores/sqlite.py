@@ -3,25 +3,21 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from importlib import resources
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from gossamer.errors import StoreUnavailable, UsageError
-from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.store import AdmitLimits, Leases
 from gossamer.frontier.stores.examination import Finding, Verdict, refuse
 from gossamer.frontier.stores.robots_copies import encode_robots
+from gossamer.frontier.stores.sqlite_reads import SqliteReads
+from gossamer.frontier.stores.sqlite_schema import check_identity, check_slots, create, gone
 from gossamer.frontier.stores.sqlite_thread import StoreThread
 from gossamer.frontier.stores.sqlite_verbs import BUSY_SECONDS, Verbs
 from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy
 
-#: Marks the file as ours, as SQLite's `file` magic does: "Goss".
-APPLICATION_ID = 0x476F7373
 #: The first with RETURNING.
 OLDEST_SQLITE = (3, 35, 0)
-#: Goes up with every change of the schema.
-SCHEMA_VERSION = 2
 #: SQLite itself asks again after 1, 2, 5 ms and then ever more slowly, up to 100 ms: who has waited longest would be
 #: served last. So it gives up after this, and `Verbs.begin` starts over: with four processes that write without pause
 #: the longest wait was 0.1 s, not 1.5 s.
@@ -44,7 +40,7 @@ PRAGMA secure_delete = OFF;
 """
 
 
-class SqliteStore(Store):
+class SqliteStore(SqliteReads):
     """One handle on the file, of one process. Sites are known by the 64-bit hash of their name.
 
     Every verb is a call to the store's thread: the event loop never waits for the disk. A verb with many URLs is cut
@@ -69,10 +65,7 @@ class SqliteStore(Store):
     def _connect(self) -> tuple[sqlite3.Connection, Verbs]:
         refuse("SQLite", examine_sqlite(), hint="")
         if not self._may_create and not (self._path.exists() and self._path.stat().st_size):
-            raise StoreUnavailable(
-                f"the frontier in {self._path} is gone: it was made before, so something has removed it; bring it back"
-                " from a backup, or start a new crawl"
-            )
+            raise gone(self._path)
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=128
         )
@@ -86,50 +79,26 @@ class SqliteStore(Store):
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         # Before anything is written: the file may be somebody else's.
-        self._check_identity(connection)
+        check_identity(connection, self._path)
         _use_log(connection)
         connection.executescript(_PRAGMAS)
         connection.execute("BEGIN IMMEDIATE")
-        if self._check_identity(connection):
-            schema = resources.files(__package__).joinpath("sqlite_schema.sql").read_text("utf-8")
-            for statement in schema.split(";\n"):
-                connection.execute(statement)
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                [("slots", self._slots), ("clock_offset", time.time() - time.monotonic())],
-            )
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        if check_identity(connection, self._path):
+            create(connection, self._slots)
         connection.execute("COMMIT")
-        (slots,) = connection.execute("SELECT value FROM meta WHERE name = 'slots'").fetchone()
-        if slots != self._slots:
-            raise UsageError(
-                f"the frontier in {self._path} was created with {slots} slots, not {self._slots}:"
-                " the number is fixed when a crawl is created"
-            )
-
-    def _check_identity(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file is empty; raises UsageError if it is neither that nor ours."""
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if not tables and not application:
-            return True
-        if (application, version) != (APPLICATION_ID, SCHEMA_VERSION):
-            raise UsageError(
-                f"{self._path} is not a frontier of this version of Gossamer: give another data directory,"
-                " or resume with the version that made it"
-            )
-        return False
+        check_slots(connection, self._path, self._slots)
 
     async def close(self) -> None:
         await self._thread.close()
+
+    async def _read(self, work: Callable[[Verbs], T]) -> T:
+        return await self._thread.call(work, writes=False)
 
     async def begin_run(self, *, latest_not_before_seconds: float) -> int:
         return await self._thread.call(lambda verbs: verbs.begin_run(latest_not_before_seconds))
 
     async def now(self) -> float:
-        return await self._thread.call(Verbs.now, writes=False)
+        return await self._read(Verbs.now)
 
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
         def admit(step: Sequence[Candidate]) -> Awaitable[list[Reason]]:
@@ -178,20 +147,8 @@ class SqliteStore(Store):
 
         await asyncio.gather(*map(finish, _steps(finished)))
 
-    async def segments(self) -> dict[str, int]:
-        return await self._thread.call(Verbs.segments, writes=False)
-
-    async def spooled(self, segment: str) -> set[int]:
-        return await self._thread.call(lambda verbs: verbs.spooled(segment), writes=False)
-
     async def unspool(self, segment: str) -> None:
         await self._thread.call(lambda verbs: verbs.unspool(segment))
-
-    async def counts(self, *, now: float) -> Counts:
-        return await self._thread.call(lambda verbs: verbs.counts(now), writes=False)
-
-    async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
-        return await self._thread.call(lambda verbs: verbs.load_robots(origins), writes=False)
 
     async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
         encoded = [(copy.origin, encode_robots(copy)) for copy in copies]

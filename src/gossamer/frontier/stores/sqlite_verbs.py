@@ -12,6 +12,7 @@ from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.entries import returned_once_more, signed, tried_again
 from gossamer.frontier.stores.robots_copies import decode_robots
 from gossamer.frontier.stores.sqlite_admission import Admission
+from gossamer.frontier.stores.sqlite_looking import Looking
 from gossamer.frontier.stores.sqlite_sites import Site, Sites, json_array
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, RobotsCopy
 from gossamer.url import stable_hash
@@ -48,6 +49,7 @@ class Verbs:
         self._totals: Counter[str] = Counter()
         self._sites = Sites(connection, slots, self._totals)
         self._admission = Admission(connection, self._sites, self._totals)
+        self._looking = Looking(connection)
 
     def begin(self, *, writes: bool) -> None:
         """Waits for the transactions of other processes; raises if one takes longer than `BUSY_SECONDS`."""
@@ -347,6 +349,11 @@ class Verbs:
             sites_waiting=totals["sites_waiting"],
             sites_ready=ready,
         )
+
+    def looking(self) -> Looking:
+        """For verbs that change nothing: what this transaction has changed so far is there to be read."""
+        self._sites.write()
+        return self._looking
 
     def _all_totals(self) -> Counter[str]:
         """As they will stand when this transaction is committed."""

@@ -1,12 +1,11 @@
-"""Three witnesses of one crawl compared: the log of the web's server, the store, and the files of the sink."""
+"""Three witnesses of one crawl compared: the log of the web's server, the store, and the files of the sinks."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any
 
+import duckdb
 import msgspec
 
 from gossamer.frontier.store import Counts
@@ -14,11 +13,14 @@ from gossamer.records import Reason
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit, Offence
 from gossamer.testing.audit.rules import Rules
+from gossamer.testing.holdings import holdings
 from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
 
 #: Outcomes that a web without faults of its own does not explain: they are what a death made of a URL.
 _OF_DEATHS = frozenset({Reason.RETURNED, Reason.PARSE_CRASH})
+#: More of the same say nothing more.
+_SHOWN_FAULTS = 10
 
 
 class Forgiven(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,17 +74,16 @@ def check(
         ),
     )
     others: list[str] = []
-    lines = _lines(data / "pages", others)
+    times = _pages(data, others)
     expected = _expected_pages(web)
-    times = Counter(line["url"] for line in lines)
     missing = expected - times.keys()
     unexpected = times.keys() - expected
     doubled = [url for url, count in times.items() if count > 1]
     unfinished = counts.admitted - counts.finished
     if counts.leased or counts.spooled:
         others.append(f"the store has {counts.leased} leased and {counts.spooled} spooled")
-    if counts.pages != len(lines):
-        others.append(f"the store counts {counts.pages} pages, the files hold {len(lines)}")
+    if counts.pages != times.total():
+        others.append(f"the store counts {counts.pages} pages, the files hold {times.total()}")
     others += _leftovers(data)
     charges = {finding.offence: finding for finding in judged.findings}
     own = {Offence.NEVER_FETCHED, Offence.CUT_OFF, Offence.TOO_SOON, Offence.OVERLAP}
@@ -93,7 +94,7 @@ def check(
         cut_off=judged.counts.cut_off,
         repeats=judged.counts.repeats,
         shortest_gap_seconds=judged.counts.shortest_gap_seconds,
-        pages=len(lines),
+        pages=times.total(),
         urls_lost=_count(judged, Offence.NEVER_FETCHED)
         + _count(judged, Offence.CUT_OFF)
         + abs(unfinished)
@@ -128,19 +129,23 @@ def _expected_pages(web: Web) -> set[str]:
     return {url for url in reachable if web.answer(url, attempt=web.busy_attempts).is_page}
 
 
-def _lines(directory: Path, others: list[str]) -> list[dict[str, Any]]:
-    """Of all files that have their final names; one that has not is a mistake of the end."""
-    others += [f"{file.name} is still open" for file in sorted(directory.glob("*.open"))]
-    lines: list[dict[str, Any]] = []
-    for file in sorted(directory.glob("*.jsonl")):
-        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
-            try:
-                lines.append(json.loads(line))
-            except ValueError:
-                others.append(f"line {number} of {file.name} is no JSON")
-        if not file.read_bytes().endswith(b"\n"):
-            others.append(f"{file.name} ends within a line")
-    return lines
+def _pages(data: Path, others: list[str]) -> Counter[str]:
+    """How often the table has each page; what is wrong with the files goes to the others."""
+    try:
+        held = holdings(data)
+    except duckdb.Error as error:
+        others.append(f"the tables cannot be read: {error}")
+        return Counter()
+    others += held.faults[:_SHOWN_FAULTS]
+    for name, found in {"archives": held.archived, "index": held.indexed, "log": held.logged}.items():
+        if found != held.tabled:
+            others.append(
+                f"the {name} and the table of pages differ in {len((found - held.tabled) + (held.tabled - found))}"
+            )
+    times: Counter[str] = Counter()
+    for (url, _), count in held.tabled.items():
+        times[url] += count
+    return times
 
 
 def _leftovers(data: Path) -> list[str]:

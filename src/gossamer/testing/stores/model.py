@@ -8,7 +8,16 @@ import msgspec
 from msgspec.structs import replace
 
 from gossamer.frontier.slots import slot_of
-from gossamer.frontier.store import AdmitLimits, Counts, Leases, Store
+from gossamer.frontier.store import (
+    LONGEST_VIA,
+    AdmitLimits,
+    Counts,
+    Leases,
+    Sighting,
+    SiteState,
+    Store,
+    UrlState,
+)
 from gossamer.records import (
     Candidate,
     Destination,
@@ -139,6 +148,7 @@ class ModelStore(Store):
             is_seed=candidate.is_seed,
             attempt=0,
             returned=0,
+            via=candidate.via if len(candidate.via) <= LONGEST_VIA else "",
         )
         self._queue(entry, at_head=candidate.at_head)
         return Reason.NEW
@@ -300,6 +310,51 @@ class ModelStore(Store):
             sites_busy=sum(site.busy is not None for site in self._sites.values()),
             sites_waiting=len(self._waiting(every_slot)),
             sites_ready=len(self._due(every_slot, now)),
+        )
+
+    async def find(self, candidate: Candidate) -> Sighting:
+        known = (await self.site_states([candidate.site])).get(candidate.site)
+        site = self._sites.get(candidate.site, _Site())
+        variants = site.variants[candidate.path_fingerprint] if candidate.path_fingerprint and not site.dropped else 0
+        for leased in self._leased.values():
+            if leased.lease.fingerprint == candidate.fingerprint:
+                lease = replace(leased.lease, clock=site.clock)
+                return Sighting(state=UrlState.LEASED, site=known, lease=lease, path_variants=variants)
+        for spooled in self._spooled.values():
+            if spooled.lease.fingerprint == candidate.fingerprint:
+                epoch = self._slots[spooled.lease.slot].epoch
+                return Sighting(
+                    state=UrlState.SPOOLED,
+                    site=known,
+                    lease=replace(spooled.lease, clock=site.clock, epoch=epoch),
+                    segment=spooled.segment,
+                    path_variants=variants,
+                )
+        for ahead, entry in enumerate(site.queue):
+            if entry.fingerprint == candidate.fingerprint:
+                lease = replace(entry, number=0, clock=site.clock, epoch=self._slots[entry.slot].epoch)
+                return Sighting(state=UrlState.QUEUED, site=known, ahead=ahead, lease=lease, path_variants=variants)
+        is_seen = candidate.fingerprint in self._seen
+        return Sighting(state=UrlState.FINISHED if is_seen else UrlState.UNSEEN, site=known, path_variants=variants)
+
+    async def site_states(self, sites: Collection[str]) -> dict[str, SiteState]:
+        return {name: self._state(name, self._sites[name]) for name in sites if name in self._sites}
+
+    def _state(self, name: str, site: _Site) -> SiteState:
+        slot = self._slots[self._slot_of(name)]
+        return SiteState(
+            name=name,
+            slot=self._slot_of(name),
+            is_seeded=site.is_seeded,
+            dropped=site.dropped,
+            not_before=site.not_before,
+            clock=site.clock,
+            queued=len(site.queue),
+            admitted=site.admitted,
+            is_busy=site.busy is not None,
+            owner=slot.owner or "",
+            epoch=slot.epoch,
+            owned_until=0.0 if slot.owner is None else slot.until,
         )
 
     async def load_robots(self, origins: Collection[str]) -> dict[str, RobotsCopy]:

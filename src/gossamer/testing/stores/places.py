@@ -25,10 +25,12 @@ from gossamer.frontier.store import Store
 from gossamer.frontier.stores.postgres import PostgresStore
 from gossamer.frontier.stores.postgres_examination import remove as remove_from_postgres
 from gossamer.frontier.stores.postgres_schema import schema_of
+from gossamer.frontier.stores.read_only import ServerReader
 from gossamer.frontier.stores.redis import RedisStore
 from gossamer.frontier.stores.redis_examination import remove as remove_from_redis
 from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.sqlite import SqliteStore
+from gossamer.frontier.stores.sqlite_reader import SqliteReader
 from gossamer.testing.server_binaries import ServerBinary
 from gossamer.testing.servers import PostgresServer, RedisServer
 from gossamer.testing.stores.model import ModelStore
@@ -46,6 +48,9 @@ class Frontier(Protocol):
 
     def store(self, *, may_create: bool = True, pool: int = 8) -> Store:
         """A handle that is not open yet."""
+
+    def reader(self) -> Store:
+        """Likewise, for reading only."""
 
 
 class Place(Protocol):
@@ -65,6 +70,9 @@ class ModelFrontier:
         del may_create, pool
         return self._store
 
+    def reader(self) -> Store:
+        return ServerReader(self._store)
+
 
 class SqliteFrontier(msgspec.Struct, frozen=True, tag="sqlite"):
     """A file; like those below it can be told to another process as JSON."""
@@ -75,6 +83,9 @@ class SqliteFrontier(msgspec.Struct, frozen=True, tag="sqlite"):
     def store(self, *, may_create: bool = True, pool: int = 8) -> Store:
         del pool
         return SqliteStore(Path(self.path), self.slots, may_create=may_create)
+
+    def reader(self) -> Store:
+        return SqliteReader(Path(self.path), self.slots)
 
 
 class RedisFrontier(msgspec.Struct, frozen=True, tag="redis"):
@@ -87,7 +98,12 @@ class RedisFrontier(msgspec.Struct, frozen=True, tag="redis"):
     queue_in_memory: int
 
     def store(self, *, may_create: bool = True, pool: int = 8) -> Store:
-        connecting = _connecting(self, may_create=may_create, pool=pool)
+        return self._store(_connecting(self, may_create=may_create, pool=pool))
+
+    def reader(self) -> Store:
+        return ServerReader(self._store(_connecting(self, pool=1, is_reader=True)))
+
+    def _store(self, connecting: Connecting) -> Store:
         return RedisStore(connecting, queues=Path(self.queues), queue_in_memory=self.queue_in_memory)
 
 
@@ -101,12 +117,17 @@ class PostgresFrontier(msgspec.Struct, frozen=True, tag="postgresql"):
     def store(self, *, may_create: bool = True, pool: int = 8) -> Store:
         return PostgresStore(_connecting(self, may_create=may_create, pool=pool))
 
+    def reader(self) -> Store:
+        return ServerReader(PostgresStore(_connecting(self, pool=1, is_reader=True)))
+
 
 #: What another process can open.
 SharedFrontier = SqliteFrontier | RedisFrontier | PostgresFrontier
 
 
-def _connecting(frontier: RedisFrontier | PostgresFrontier, *, may_create: bool, pool: int) -> Connecting:
+def _connecting(
+    frontier: RedisFrontier | PostgresFrontier, *, pool: int, may_create: bool = False, is_reader: bool = False
+) -> Connecting:
     return Connecting(
         url=frontier.url,
         crawl=frontier.crawl,
@@ -115,6 +136,7 @@ def _connecting(frontier: RedisFrontier | PostgresFrontier, *, may_create: bool,
         created_by="a test",
         patience_seconds=PATIENCE_SECONDS,
         pool=pool,
+        is_reader=is_reader,
     )
 
 

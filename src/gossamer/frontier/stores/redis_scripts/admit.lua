@@ -41,15 +41,6 @@ local function low_bits(text, modulus)
   return byte(text) == 45 and (modulus - rest) % modulus or rest
 end
 
--- The largest power of two that is not more than the number of buckets.
-local function half_of(count)
-  local half = 1
-  while half * 2 <= count do
-    half = half * 2
-  end
-  return half
-end
-
 local function split(slot)
   local count = slot.header[BUCKETS]
   local half = half_of(count)

@@ -218,6 +218,15 @@ local function take(slot, site)
   return sub(item, begin, last)
 end
 
+-- The largest power of two that is not more than the number of buckets.
+local function half_of(count)
+  local half = 1
+  while half * 2 <= count do
+    half = half * 2
+  end
+  return half
+end
+
 -- A field of one of these hashes goes; at 0 it is none.
 local function count_down(key, field)
   if call('HINCRBY', key, field, -1) <= 0 then

@@ -18,6 +18,7 @@ from gossamer.testing.stores.suite import (
     admission,
     batches,
     counting,
+    finding,
     leasing,
     names,
     owning,
@@ -33,5 +34,5 @@ __all__ = ["SLOTS", "Check", "Trial", "checks", "run"]
 
 def checks() -> list[Check]:
     """All checks, in reading order: admission first, then along the way of a URL."""
-    stages = (admission, shares, leasing, releasing, spooling, owning, counting, names, batches, together)
+    stages = (admission, shares, leasing, releasing, spooling, owning, counting, finding, names, batches, together)
     return [check for stage in stages for name, check in vars(stage).items() if name.startswith("test_")]

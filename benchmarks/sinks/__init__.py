@@ -1,0 +1,1 @@
+"""What each sink adds to a page. Run it as `python -m benchmarks.sinks`."""

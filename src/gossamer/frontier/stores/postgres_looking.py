@@ -1,0 +1,64 @@
+"""What is known of one URL or of some sites in PostgreSQL, in transactions that only read."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from gossamer.frontier.store import SiteState
+from gossamer.frontier.stores.entries import signed
+from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece
+from gossamer.frontier.stores.postgres_pool import Connection
+from gossamer.frontier.stores.postgres_sites import site_key
+from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.records import Candidate, Reason, SiteClock
+
+
+async def site_states(connection: Connection, names: Collection[str]) -> dict[str, SiteState]:
+    rows = await connection.fetch(statement("look_sites"), [site_key(name) for name in names])
+    return {state.name: state for state in map(_state, rows) if state.name in names}
+
+
+async def look(connection: Connection, candidate: Candidate) -> FirstLook:
+    """All of one moment."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        rows = await connection.fetch(statement("look_sites"), [site_key(candidate.site)])
+        if not rows:
+            return FirstLook(Look(site=None), 0, 0, Piece([]))
+        *_, key, head, head_offset = rows[0]
+        seen = await connection.fetch(statement("find_seen"), [key], [signed(candidate.fingerprint)])
+        variants = await connection.fetch(statement("find_variants"), [key], [signed(candidate.path_fingerprint)])
+        held = await connection.fetchrow(statement("look_held"), key, candidate.fingerprint.to_bytes(8, "little"))
+        number, segment, entry = held or (0, None, b"")
+        known = Look(
+            site=_state(rows[0]),
+            is_seen=bool(seen),
+            variants=variants[0]["number"] if variants and candidate.path_fingerprint else 0,
+            number=number,
+            segment=segment,
+            entry=entry,
+        )
+        first = await piece(connection, key, head - 1) if known.may_be_queued else Piece([])
+        return FirstLook(known, key, head_offset, first)
+
+
+async def piece(connection: Connection, key: int, after: int) -> Piece:
+    """What comes behind a place of a site's queue. Blocks keep their places as long as they have URLs."""
+    return Piece(await connection.fetch(statement("look_blocks"), key, after, BLOCKS_AT_ONCE))
+
+
+def _state(row: Sequence[Any]) -> SiteState:
+    (name, slot, is_seeded, dropped, not_before, last_request_at, crawl_delay_seconds, failures, queued, admitted,
+     lease, owner, epoch, until, *_) = row  # fmt: skip
+    return SiteState(
+        name=name.decode(),
+        slot=slot,
+        is_seeded=is_seeded,
+        dropped=None if dropped is None else Reason(dropped),
+        not_before=not_before,
+        clock=SiteClock(last_request_at, crawl_delay_seconds, failures),
+        queued=queued,
+        admitted=admitted,
+        is_busy=lease > 0,
+        owner=owner or "",
+        epoch=epoch,
+        owned_until=0.0 if owner is None else until,
+    )
