@@ -26,8 +26,12 @@ bound, `parse/html.py` reads links and facts, `parse/text.py` the plain text and
 these steps in their order. The links are references again (`parse/candidates.py`). A page that kills its reader is read
 in a process of its own (`parse/isolated.py`), found by the note that every parser keeps (`parse/note.py`).
 
-The page goes to the sinks (`sinks/jsonl.py`), and counts from the moment of a commit (`sinks/commit.py`): then the URL
-is finished.
+What became of it goes to the sinks (`sinks/sink.py` says what one is): the archive with its index (`sinks/warc.py`,
+`sinks/cdxj.py`), the table of pages (`sinks/pages.py`) and the log of all outcomes (`sinks/log.py`). It counts from the
+moment of a commit (`sinks/commit.py`): then the URL is finished.
+
+`look/` reads what is left behind, while a crawl runs and after it: `look/tables.py` has the tables, `look/archive.py`
+the records of the archive, `look/explain.py` says what became of a URL and why.
 
 All of this runs in processes that `run/leader.py` starts, watches and ends; `report/` is what they say of themselves.
 `config.py` holds every setting, `layers.py` reads them from files, environment and flags, `errors.py` is what can go

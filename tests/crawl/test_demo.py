@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli.main import main
+from tests.crawl.conftest import pages_in
 
 
 def test_the_demo_crawls_a_web_and_says_what_came_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,8 +15,7 @@ def test_the_demo_crawls_a_web_and_says_what_came_of_it(tmp_path: Path, capsys: 
     found = re.search(r"^  pages +([\d,]+) ", output, re.MULTILINE)
     assert found is not None
     pages = int(found[1].replace(",", ""))
-    files = list((tmp_path / "demo" / "crawl" / "pages").glob("*.jsonl"))
-    assert sum(file.read_bytes().count(b"\n") for file in files) == pages > 50
+    assert len(pages_in(tmp_path / "demo" / "crawl")) == pages > 50
     assert re.search(r"^  verdict +clean$", output, re.MULTILINE)
     assert "what to try next" in output
 

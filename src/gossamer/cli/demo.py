@@ -3,15 +3,13 @@
 import argparse
 import shlex
 import time
-from itertools import islice
 from pathlib import Path
-
-import msgspec
 
 from gossamer.cli.arguments import Parser, print_row, printable
 from gossamer.cli.running import print_end, run_crawl
 from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings, RunSettings, Settings
 from gossamer.errors import UsageError
+from gossamer.look.tables import Tables
 from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.copy import copy_seeds
 from gossamer.testing.audit.auditor import audit
@@ -27,7 +25,8 @@ crawl by the web server's own log, and says where the files are and what to try 
 #: As many sites as keep a laptop visibly busy at one request per site and second.
 WEB = Web(sites=120, pages=60, https_share=0.3, latency_median_seconds=0.05)
 DELAY_SECONDS = 1.0
-SHOWN_PAGES = 3
+FIRST_PAGES = "SELECT url, title, outlink_count FROM pages ORDER BY fetch_time LIMIT 3"
+SUGGESTED_QUERY = "select site, count(*) from pages group by site order by 2 desc limit 5"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         summary = run_crawl(data, settings)
         log_files = web.log_files
     code = print_end(summary, as_json=False, is_resumable=False)  # its web is gone
-    _print_pages(data.root / "pages")
+    shown = _print_pages(data.root)
     rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=True, files=False)
     judged = audit(access_log.read(log_files), WEB, rules)
     print("\nwhat the web server's log says of the crawler")
@@ -65,20 +64,24 @@ def run(arguments: argparse.Namespace) -> int:
     print_row("shortest gap", f"{judged.counts.shortest_gap_seconds or 0:.3f} s between two requests to one site")
     print_row("verdict", judged.verdict)
     print("\nwhat to try next")
-    where = shlex.quote(str(data.root))
-    print(f"  head -n 1 {where}/pages/*.jsonl | python3 -m json.tool")
     command = "./gossamer" if Path("gossamer").is_file() else "gossamer"
+    where = shlex.quote(str(data.root))
+    print(f"  {command} status {where}")
+    print(f'  {command} sql {where} "{SUGGESTED_QUERY}"')
+    for url in shown[:1]:
+        print(f"  {command} show {where} {shlex.quote(printable(url))}")
+        print(f"  {command} explain {where} {shlex.quote(printable(url))}")
     print(f"  {command} crawl https://example.org --email you@example.org --max-pages 20")
     print(f"  {command} crawl --help")
     return code
 
 
-def _print_pages(directory: Path) -> None:
-    files = sorted(directory.glob("*.jsonl"))
-    if not files:
-        return
-    print(f"\nthe first pages of {files[0]}")
-    with files[0].open("rb") as lines:
-        for line in islice(lines, SHOWN_PAGES):
-            page = msgspec.json.decode(line)
-            print_row(printable(page["url"]), f"{printable(page['title'] or '')!r:.60}, {page['links']} links")
+def _print_pages(data: Path) -> list[str]:
+    """The first few, and their URLs."""
+    with Tables(data) as tables:
+        rows = list(tables.query(FIRST_PAGES).rows)
+    if rows:
+        print(f"\nthe first pages of {data / 'pages'}")
+    for url, title, links in rows:
+        print_row(printable(url), f"{printable(title or '')!r:.60}, {links} links")
+    return [url for url, _, _ in rows]

@@ -13,7 +13,25 @@ from gossamer.errors import GossamerError
 
 #: In the order of `gossamer --help`. Each is a module beside this one with SUMMARY, NOTES, add_arguments(parser) and
 #: run(arguments).
-COMMANDS = ("crawl", "resume", "demo", "url", "robots", "parse", "settings", "store", "simweb", "audit")
+COMMANDS = (
+    "crawl",
+    "resume",
+    "demo",
+    "status",
+    "pages",
+    "show",
+    "sql",
+    "export",
+    "sites",
+    "explain",
+    "url",
+    "robots",
+    "parse",
+    "settings",
+    "store",
+    "simweb",
+    "audit",
+)
 
 
 def command_module(name: str) -> ModuleType:

@@ -1,0 +1,67 @@
+"""What the commands that look into a crawl share: which crawl, which of its pages, how many."""
+
+import argparse
+from pathlib import Path
+
+from gossamer import layers
+from gossamer.cli.arguments import Parser
+from gossamer.config import Settings, UrlSettings
+from gossamer.errors import UsageError
+from gossamer.run.data_directory import DataDirectory
+from gossamer.url import Url, canonicalise, redacted
+
+
+def add_crawl(parser: Parser) -> None:
+    parser.add_argument("data_dir", metavar="DIR", help="the data directory of the crawl, running or not")
+
+
+def crawl_of(arguments: argparse.Namespace) -> DataDirectory:
+    """A directory that holds a crawl, or a complaint."""
+    data = DataDirectory(Path(arguments.data_dir))
+    if not data.settings_file.exists():
+        data.read_settings()  # says what is missing
+    return data
+
+
+def settings_of(data: DataDirectory) -> Settings:
+    return layers.combine([data.read_settings()])
+
+
+def add_page_filters(parser: Parser) -> None:
+    parser.add_argument("--host", metavar="H", help="only pages of this host, as in www.example.org")
+    parser.add_argument("--status", metavar="S", help="only pages with this status, as in 200")
+
+
+def page_condition(arguments: argparse.Namespace) -> tuple[str, list[object]]:
+    """For the end of a query of `pages`: a condition, and its parameters."""
+    conditions: list[str] = []
+    parameters: list[object] = []
+    if arguments.host is not None:
+        conditions.append("url_host_name = ?")
+        parameters.append(_host(arguments.host))
+    if arguments.status is not None:
+        conditions.append("fetch_status = ?")
+        parameters.append(_status(arguments.status))
+    return f" WHERE {' AND '.join(conditions)}" if conditions else "", parameters
+
+
+def at_least(flag: str, value: int | None, least: int) -> int | None:
+    if value is not None and value < least:
+        raise UsageError(f"{flag}: {value} makes no sense; give {least} or more")
+    return value
+
+
+def _host(text: str) -> str:
+    """In the form that URLs have it: lower case, punycode."""
+    found = canonicalise(f"http://{text}/", None, UrlSettings())
+    if not isinstance(found, Url) or found.text != f"http://{found.host}/":
+        raise UsageError(
+            f"--host: {redacted(text)!r:.200} is no host; give a name or an address, as in www.example.org"
+        )
+    return found.host
+
+
+def _status(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 100 <= int(text) <= 599):
+        raise UsageError(f"--status: {text!r:.50} is no status; give a number from 100 to 599, as in 200")
+    return int(text)

@@ -1,0 +1,116 @@
+"""One answer of the archive, read back by its place.
+
+Only what `sinks/warc.py` writes is understood. Nothing in a file is taken on trust: a record that is not exactly what
+was written there is refused, by file and offset.
+"""
+
+import glob
+import re
+import zlib
+from datetime import datetime
+from pathlib import Path
+
+from gossamer.errors import GossamerError
+from gossamer.records import Answer
+from gossamer.sinks.sink import OPEN_SUFFIX, Place
+
+#: Bodies may be as long as a setting allows, so this is only against a record that has no end. A gigabyte is more than
+#: a parser could have held.
+MOST_RECORD_BYTES = 1 << 30
+
+_ARCHIVE = re.compile(r"warc/[A-Za-z0-9.-]+\.warc\.gz")
+_STATUS_LINE = re.compile(rb"HTTP/\d\.\d (\d{3})(?: .*)?", re.DOTALL)
+
+
+class _Damage(Exception):  # noqa: N818 (it never leaves this file)
+    """What is wrong with a record."""
+
+
+def read_answer(data: Path, place: Place) -> Answer:
+    """As it is archived: headers with the names that the archive gives them; without the request and its times."""
+    where = f"{place.file} at offset {place.offset}"
+    if not _ARCHIVE.fullmatch(place.file) or place.offset < 0 or not 0 < place.length <= MOST_RECORD_BYTES:
+        raise GossamerError(f"{where} with {place.length} bytes is no place in an archive")
+    try:
+        return _parsed(_inflated(_member(data, place)))
+    except _Damage as damage:
+        raise GossamerError(
+            f"the record in {where} cannot be read: {damage}; the file is damaged, or not ours"
+        ) from None
+    except OSError as error:
+        raise GossamerError(f"{where} cannot be read: {error}") from error
+
+
+def _member(data: Path, place: Place) -> bytes:
+    final = data / place.file
+    # Open files are looked for by their final name first: a file may get that while we look, but never loses it.
+    for path in (final, *final.parent.glob(f"{glob.escape(final.name)}.*{OPEN_SUFFIX}"), final):
+        try:
+            with path.open("rb") as file:
+                file.seek(place.offset)
+                content = file.read(place.length)
+        except FileNotFoundError:
+            continue
+        if len(content) < place.length:
+            raise _Damage(f"{path.name} ends before it")
+        return content
+    raise _Damage("there is no such file")
+
+
+def _inflated(member: bytes) -> bytes:
+    stream = zlib.decompressobj(31)
+    try:
+        record = stream.decompress(member, MOST_RECORD_BYTES)
+    except zlib.error as error:
+        raise _Damage(str(error)) from error
+    if not stream.eof or stream.unused_data:
+        raise _Damage("it is not one whole gzip member")
+    return record
+
+
+def _parsed(record: bytes) -> Answer:
+    head, _, rest = record.partition(b"\r\n\r\n")
+    version, fields = _fields(head)
+    block = rest[:-4]
+    if version != b"WARC/1.1" or _text(fields, b"warc-type") != "response":
+        raise _Damage("it is no response of WARC 1.1")
+    if rest[-4:] != b"\r\n\r\n" or _text(fields, b"content-length") != str(len(block)):
+        raise _Damage("its length is not what it says")
+    head, end, body = block.partition(b"\r\n\r\n")
+    status_line, headers = _fields(head)
+    status = _STATUS_LINE.fullmatch(status_line)
+    if not end or status is None:
+        raise _Damage("it has no head of HTTP")
+    try:
+        fetched_at = datetime.fromisoformat(_text(fields, b"warc-date")).timestamp()
+    except ValueError as error:
+        raise _Damage(str(error)) from error
+    protocols = [value.decode("latin-1") for name, value in fields if name.lower() == b"warc-protocol"]
+    tls = next((protocol for protocol in protocols if protocol.startswith("tls/")), "")
+    return Answer(
+        url=_text(fields, b"warc-target-uri"),
+        fetched_at=fetched_at,
+        request=b"",
+        status_line=status_line,
+        status=int(status[1]),
+        headers=tuple(headers),
+        body=body,
+        truncated=_text(fields, b"warc-truncated", ""),
+        address=_text(fields, b"warc-ip-address", ""),
+        tls=tls.replace("tls/", "TLSv"),
+    )
+
+
+def _fields(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    first, *lines = head.split(b"\r\n")
+    pairs = [line.partition(b": ") for line in lines]
+    if not all(colon for _, colon, _ in pairs):
+        raise _Damage("a line of its head has no colon")
+    return first, [(name, value) for name, _, value in pairs]
+
+
+def _text(fields: list[tuple[bytes, bytes]], name: bytes, default: str | None = None) -> str:
+    value = next((value.decode("latin-1") for key, value in fields if key.lower() == name), default)
+    if value is None:
+        raise _Damage(f"it has no {name.decode()}")
+    return value

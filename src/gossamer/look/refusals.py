@@ -1,0 +1,117 @@
+"""Which rule keeps a URL out, as the rules are now, in words that name the setting. Pure; `explain.py` asks.
+
+The reasons are those of `AdmissionRules` and of the store's `admit`, in their order; here they are only put into words.
+"""
+
+import msgspec
+
+from gossamer.config import ScopeSettings
+from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.frontier.store import Sighting, SiteState
+from gossamer.records import Reason
+from gossamer.url import Url
+
+#: Why a site is given up.
+SITE_WORDS = {
+    Reason.SITE_FAILING: "it failed too often in a row (max_failures)",
+    Reason.CRAWL_DELAY: "its robots.txt asks for a longer Crawl-delay than max_crawl_delay",
+    Reason.BLOCKED_SITE: "the exclude file lists it",
+}
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A rule that is against a URL."""
+
+    reason: Reason
+    words: str
+    """What the rule is, and what of the URL it is about."""
+
+
+class RulesNow:
+    """The rules of a crawl, with the settings and the exclude file that it has at this moment."""
+
+    def __init__(self, scope: ScopeSettings, exclusions: Exclusions) -> None:
+        self._scope = scope
+        self._exclusions = exclusions
+        self._rules = AdmissionRules(scope, exclusions)
+
+    def against(self, url: Url, *, depth: int, hops: int, is_seed: bool) -> Refused | None:
+        """What is said of a candidate, and again of a lease."""
+        reason = self._rules.judge(url.text, url.site, depth, hops, is_seed)
+        return None if reason is None else Refused(reason, self._words(reason, url, depth, hops))
+
+    def against_unseen(self, url: Url, sighting: Sighting) -> Refused | None:
+        """What would be said of a link to a URL that is not known yet: the rules first, then the store's."""
+        if self._scope.max_depth == 0:
+            # A link is at least one away from its seed.
+            refused = self.against(url, depth=0, hops=0, is_seed=False)
+            words = "max_depth is 0: only seeds are crawled, and where they redirect to"
+            return refused or Refused(Reason.DEPTH, words)
+        return self.against(url, depth=1, hops=0, is_seed=False) or self._full(sighting)
+
+    def would_admit_seed(self, url: Url, sighting: Sighting) -> bool:
+        is_open = sighting.site is None or (
+            sighting.site.dropped is None and sighting.site.queued < self._scope.max_site_queue
+        )
+        return is_open and self._rules.judge(url.text, url.site, 0, 0, True) is None
+
+    def deepest(self) -> int | None:
+        return self._scope.max_depth if self._scope.max_depth >= 0 else None
+
+    def _full(self, sighting: Sighting) -> Refused | None:
+        """The store's own answers, in the order of `Store.admit`."""
+        site, scope = sighting.site, self._scope
+        if site is not None and site.dropped is not None:
+            return Refused(Reason.SITE_DROPPED, f"its site was given up: {site_words(site.dropped)}")
+        if scope.scope == "seeds" and (site is None or not site.is_seeded):
+            return Refused(Reason.SCOPE, "scope is seeds, and its site is none that was seeded")
+        if site is None:
+            return None
+        return self._counted(site, sighting.path_variants)
+
+    def _counted(self, site: SiteState, path_variants: int) -> Refused | None:
+        scope = self._scope
+        if site.admitted >= scope.max_site_urls:
+            words = f"{site.admitted:,} URLs of its site were admitted, and max_site_urls is {scope.max_site_urls:,}"
+            return Refused(Reason.SITE_FULL, words)
+        if path_variants >= scope.max_path_variants:
+            return Refused(
+                Reason.PATH_VARIANTS,
+                f"{path_variants:,} URLs were admitted that differ only in what follows the path, and max_path_variants"
+                f" is {scope.max_path_variants:,}",
+            )
+        if site.queued >= scope.max_site_queue:
+            words = f"{site.queued:,} URLs wait in its site's queue, and max_site_queue is {scope.max_site_queue:,}"
+            return Refused(Reason.QUEUE_FULL, words)
+        return None
+
+    def _words(self, reason: Reason, url: Url, depth: int, hops: int) -> str:
+        scope = self._scope
+        path = url.text.partition("?")[0]
+        segments = path.removesuffix("/").split("/")[3:] or [""]
+        repeated = max(segments, key=segments.count)
+        words = {
+            Reason.BLOCKED_SITE: f"the exclude file lists its site, {url.site}",
+            Reason.DEPTH: f"it is {depth} links away from a seed, and max_depth is {scope.max_depth}",
+            Reason.HOPS: f"{hops} redirects in a row led to it, and max_hops is {scope.max_hops}",
+            Reason.EXTENSION: f"skip_extensions has {path.rpartition('.')[2].lower()!r}",
+            Reason.PATH_DEPTH: f"its path has {len(segments)} segments, and max_path_segments is"
+            f" {scope.max_path_segments}",
+            Reason.PATH_REPEATS: f"{repeated!r} stands {segments.count(repeated)} times in its path, and"
+            f" max_path_repeats is {scope.max_path_repeats}",
+            Reason.NOT_INCLUDED: f"include is {scope.include!r}, and is not found in it",
+            Reason.EXCLUDED: self._exclusion(url),
+        }
+        return words[reason]
+
+    def _exclusion(self, url: Url) -> str:
+        if self._exclusions.covers(url.host):
+            return f"the exclude file covers its host, {url.host}"
+        for prefix in self._exclusions.prefixes.get(url.origin, ()):
+            if url.text.startswith(prefix):
+                return f"the exclude file has {prefix}"
+        return f"exclude is {self._scope.exclude!r}, and is found in it"
+
+
+def site_words(dropped: Reason) -> str:
+    return SITE_WORDS.get(dropped, str(dropped))

@@ -1,0 +1,33 @@
+"""Times, numbers and outcomes as a person reads them."""
+
+from datetime import datetime
+
+from gossamer.look.attempts import Attempt
+from gossamer.records import Reason
+
+
+def moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: float) -> str:
+    """For a person: as many digits as matter."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def what(attempt: Attempt) -> str:
+    """What came, in a word or two."""
+    if attempt.status is not None:
+        is_told = attempt.failure_kind in {None, Reason.STATUS}
+        return f"status {attempt.status}" if is_told else f"{attempt.failure_kind} (status {attempt.status})"
+    return attempt.failure_kind or attempt.outcome
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times in a row"
