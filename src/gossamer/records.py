@@ -208,6 +208,18 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
         """The first header of that name (given in lower case)."""
         return next((value for key, value in self.headers if key.lower() == name), None)
 
+    @property
+    def location(self) -> str | None:
+        """What its Location header says. Letters beyond ASCII are UTF-8 there, as browsers have it; what is not is
+        taken byte by byte."""
+        value = self.header(b"location")
+        if value is None:
+            return None
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("latin-1")
+
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """What became of one lease, as it travels through the spool."""

@@ -54,8 +54,7 @@ async def request_robots(client: Client, url: Url, answers: list[Answer]) -> Hea
             return Heard(Access.DISALLOW_ALL, detail=f"{answer.reason}: {answer.detail}")
         answers.append(answer)
         been.append(place.text)
-        location = answer.header(b"location")
-        place = canonicalise(location.decode(errors="replace"), place) if location else None
+        place = canonicalise(answer.location, place) if answer.location else None
         loop = isinstance(place, Url) and place.text in been
         access = access_for(answer.status, redirects_followed=len(been) - 1, loop=loop)
         if access is Access.PARSE:

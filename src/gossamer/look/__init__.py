@@ -3,7 +3,7 @@
     tables.py    the committed rows of both tables, for SQL: newest.py, sites.py and export.py ask them
     archive.py   one answer of the archive, read back by its place
     status.py    where a crawl stands
-    shown.py     what the files have of a URL: its rows (attempts.py), its request (requests.py) and its answer
+    shown.py     what the files have of a URL: its rows (attempts.py) and its answer
     explain.py   why a URL is where it is: from evidence.py, with refusals.py and standings.py, to explanation.py
     wording.py   times, numbers and outcomes as a person reads them
     reference.py the columns, for the manual

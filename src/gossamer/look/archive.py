@@ -10,6 +10,8 @@ import zlib
 from datetime import datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gossamer.errors import GossamerError
 from gossamer.records import Answer
 from gossamer.sinks.sink import OPEN_SUFFIX, Place
@@ -18,6 +20,10 @@ from gossamer.sinks.sink import OPEN_SUFFIX, Place
 #: a parser could have held.
 MOST_RECORD_BYTES = 1 << 30
 
+#: Ours have a few hundred bytes, and no URL is longer than 64 KiB.
+MOST_REQUEST_BYTES = 1 << 18
+
+_REQUEST_HEAD = re.compile(rb"WARC/1\.1\r\nWARC-Type: request\r\n.*?\r\n\r\n", re.DOTALL)
 _ARCHIVE = re.compile(r"warc/[A-Za-z0-9.-]+\.warc\.gz")
 _STATUS_LINE = re.compile(rb"HTTP/\d\.\d (\d{3})(?: .*)?", re.DOTALL)
 
@@ -27,12 +33,13 @@ class _Damage(Exception):  # noqa: N818 (it never leaves this file)
 
 
 def read_answer(data: Path, place: Place) -> Answer:
-    """As it is archived: headers with the names that the archive gives them; without the request and its times."""
+    """As it is archived, with the request that it answers, and headers by the names that the archive gives them."""
     where = f"{place.file} at offset {place.offset}"
     if not _ARCHIVE.fullmatch(place.file) or place.offset < 0 or not 0 < place.length <= MOST_RECORD_BYTES:
         raise GossamerError(f"{where} with {place.length} bytes is no place in an archive")
     try:
-        return _parsed(_inflated(_member(data, place)))
+        answer = _parsed(_inflated(_member(data, place)))
+        return replace(answer, request=_request(data, place, answer.url))
     except _Damage as damage:
         raise GossamerError(
             f"the record in {where} cannot be read: {damage}; the file is damaged, or not ours"
@@ -42,18 +49,34 @@ def read_answer(data: Path, place: Place) -> Answer:
 
 
 def _member(data: Path, place: Place) -> bytes:
-    final = data / place.file
-    # Open files are looked for by their final name first: a file may get that while we look, but never loses it.
+    content = _bytes_at(data / place.file, place.offset, place.length)
+    if len(content) < place.length:
+        raise _Damage("the file ends before it")
+    return content
+
+
+def _request(data: Path, place: Place, url: str) -> bytes:
+    """The record right behind an answer, as it was sent; empty if it is none, or that of another."""
+    content = _bytes_at(data / place.file, place.offset + place.length, MOST_REQUEST_BYTES)
+    try:
+        record = zlib.decompressobj(31).decompress(content, MOST_REQUEST_BYTES)
+    except zlib.error:
+        return b""
+    head = _REQUEST_HEAD.match(record)
+    target = b"\r\nWARC-Target-URI: " + url.encode() + b"\r\n"
+    return record[head.end() :].removesuffix(b"\r\n\r\n") if head and target in head[0] else b""
+
+
+def _bytes_at(final: Path, offset: int, length: int) -> bytes:
+    """Of a file by its final name, which it may not have yet."""
+    # A file may get its final name while we look, but never loses it.
     for path in (final, *final.parent.glob(f"{glob.escape(final.name)}.*{OPEN_SUFFIX}"), final):
         try:
             with path.open("rb") as file:
-                file.seek(place.offset)
-                content = file.read(place.length)
+                file.seek(offset)
+                return file.read(length)
         except FileNotFoundError:
             continue
-        if len(content) < place.length:
-            raise _Damage(f"{path.name} ends before it")
-        return content
     raise _Damage("there is no such file")
 
 

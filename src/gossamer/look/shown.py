@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from gossamer.look.archive import read_answer
 from gossamer.look.attempts import Attempt, attempts_at, pages_at, place_of
-from gossamer.look.requests import read_request
 from gossamer.look.tables import Tables
 from gossamer.records import Answer
 from gossamer.sinks.sink import Place
@@ -56,5 +54,4 @@ def read_shown(data: Path, shown: Shown) -> Answer | None:
     though it is."""
     if shown.place is None:
         return None
-    answer = read_answer(data, shown.place)
-    return replace(answer, request=read_request(data, shown.place, answer))
+    return read_answer(data, shown.place)

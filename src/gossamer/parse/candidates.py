@@ -95,12 +95,12 @@ class Candidates:
             else:
                 self.refused[reason] += 1
 
-    def of_redirect(self, lease: Lease, location: bytes | None) -> list[Candidate]:
+    def of_redirect(self, lease: Lease, location: str | None) -> list[Candidate]:
         """Where the answer to `lease` sends us, if anywhere. Known or not: a seed makes its site a seeded one."""
         if location is None:
             return []
         base = canonicalise(lease.url, None, self._settings)
-        url = base if isinstance(base, Refusal) else canonicalise(_as_text(location), base, self._settings)
+        url = base if isinstance(base, Refusal) else canonicalise(location, base, self._settings)
         if isinstance(url, Refusal):
             self.refused[_REFUSALS[url.reason]] += 1
             return []
@@ -121,11 +121,3 @@ class Candidates:
             else:
                 self.refused[answer] += 1
         self._recent.update(known)
-
-
-def _as_text(location: bytes) -> str:
-    """Other letters in a Location header are UTF-8, as browsers have it; what is not is taken byte by byte."""
-    try:
-        return location.decode()
-    except UnicodeDecodeError:
-        return location.decode("latin-1")

@@ -239,7 +239,7 @@ class Parser:
             # The leader's commands are heard here.
             await asyncio.sleep(0)
         elif outcome.reason is Reason.REDIRECT and outcome.answer is not None:
-            batch.redirects += self._candidates.of_redirect(lease, outcome.answer.header(b"location"))
+            batch.redirects += self._candidates.of_redirect(lease, outcome.answer.location)
         batch.finished.append(
             Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, entry.reason, outcome.body_bytes)
         )

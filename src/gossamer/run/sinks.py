@@ -29,6 +29,7 @@ def made_sinks(data: DataDirectory, settings: Settings, orders: Orders) -> list[
                 index=orders.index,
                 file_bytes=settings.sinks.warc_bytes,
                 facts=archive_facts(data, settings),
+                urls=settings.url,
             )
         )
     if "pages" in wanted:

@@ -4,6 +4,7 @@
     growing.py   a file that grows and can be cut back
     warc.py      what was asked and answered, as archives have it; cdxj.py and surt.py are its index
     columns.py   the two tables, column by column
+    redirect.py  where a redirect leads, for both
     pages.py     the table of pages; log.py that of all outcomes
     parquet.py   what both have in common; parts.py says which files count, merge.py and footer.py make few of many
     commit.py    the moment from which all of it counts, and what is done after a death

@@ -16,7 +16,6 @@ from pathlib import Path
 from gossamer.records import Answer
 from gossamer.sinks.sink import PageRecord, Place, open_name, owner_of, write_all
 from gossamer.sinks.surt import surt_key
-from gossamer.url import Refusal, canonicalise, redacted, resolve
 
 #: An index is sorted in parts of this size, which are merged: about three times as much memory is taken, however long
 #: it is. That of a gigabyte of archive, with some 500,000 lines, has two dozen of them and takes a second.
@@ -24,15 +23,11 @@ SORTED_BYTES = 8 << 20
 #: What is read of each part at once while they are merged, and written of the whole.
 _BLOCK_BYTES = 256 << 10
 
-#: Longer ones are no places to go to; four times what a crawl may be told to fetch is still shown.
-_MOST_LOCATION_BYTES = 8_000
 #: RFC 6838 §4.2 allows 127 characters on each side of the slash.
 _MEDIA_TYPE = re.compile(r"[!-~]{1,255}")
 
 
-def index_line(
-    answer: Answer, page: PageRecord | None, place: Place, *, stamp: str, digest: str, truncated: str
-) -> str:
+def index_line(answer: Answer, page: PageRecord | None, place: Place, *, stamp: str, digest: str, redirect: str) -> str:
     """`stamp` is the 14 digits of its time. What is not known is left out."""
     media_type = _media_type(answer) if page is None else page.media_type
     fields = {
@@ -45,29 +40,11 @@ def index_line(
         "offset": str(place.offset),
         "filename": place.file,
         "charset": "" if page is None else page.charset,
-        "truncated": truncated,
-        "redirect": redirect_target(answer),
+        "truncated": answer.truncated,
+        "redirect": redirect,
     }
     known = {name: value for name, value in fields.items() if value}
     return f"{surt_key(answer.url)} {stamp} {json.dumps(known)}\n"
-
-
-def redirect_target(answer: Answer) -> str:
-    """Where a redirect leads, in the canonical form if it has one; empty if it is none or leads nowhere."""
-    if not 300 <= answer.status < 400:
-        return ""
-    location = answer.header(b"location")
-    if location is None or len(location) > _MOST_LOCATION_BYTES:
-        return ""
-    try:
-        reference = location.decode()
-    except UnicodeDecodeError:
-        reference = location.decode("latin-1")
-    target = resolve(reference, answer.url)
-    if target is None:
-        return ""
-    url = canonicalise(target)
-    return redacted(target) if isinstance(url, Refusal) else url.text
 
 
 def close_index(path: Path, final: Path) -> None:

@@ -7,8 +7,9 @@ from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.sinks.columns import FETCHES
 from gossamer.sinks.merge import ParquetTable
 from gossamer.sinks.parquet import TableSink
+from gossamer.sinks.redirect import redirect_target
 from gossamer.sinks.sink import Entry, Place
-from gossamer.url import DEFAULT_SETTINGS, Refusal, canonicalise, redacted
+from gossamer.url import DEFAULT_SETTINGS
 
 DIRECTORY = "log"
 PREFIX = "fetches"
@@ -33,16 +34,13 @@ _TABLE = ParquetTable(
     ],
     unsearched=["via", "redirect", "reason"],
 )
-#: A Location header that is no URL is shown so far.
-_SHOWN_CHARACTERS = 2_000
 _KEPT = frozenset({Reason.PAGE, Reason.REDIRECT})
 
 
 class LogSink(TableSink):
     """Takes all outcomes, attempts that go back to their queue included, and the robots.txt answers on the way.
 
-    The parser calls `write`, the committer the rest. `urls` says how a redirect's target is written, so that it is the
-    same as where it is asked for.
+    The parser calls `write`, the committer the rest. `urls` says how a redirect's target is written.
     """
 
     def __init__(self, data: Path, *, parser: str, urls: UrlSettings = DEFAULT_SETTINGS) -> None:
@@ -97,17 +95,7 @@ class LogSink(TableSink):
         )
 
     def _facts(self, answer: Answer) -> tuple[int, str | None, int]:
-        location = answer.header(b"location") if 300 <= answer.status < 400 else None
-        return answer.status, None if location is None else self._target(answer.url, location), len(answer.body)
-
-    def _target(self, url: str, location: bytes) -> str:
-        try:
-            reference = location.decode()
-        except UnicodeDecodeError:
-            reference = location.decode("latin-1")
-        base = canonicalise(url, None, self._urls)
-        target = base if isinstance(base, Refusal) else canonicalise(reference, base, self._urls)
-        return redacted(reference)[:_SHOWN_CHARACTERS] if isinstance(target, Refusal) else target.text
+        return answer.status, redirect_target(answer, self._urls) or None, len(answer.body)
 
 
 def _seconds(times: PhaseTimes) -> tuple[float | None, ...]:

@@ -32,10 +32,13 @@ from pathlib import Path
 
 from isal import isal_zlib
 
+from gossamer.config import UrlSettings
 from gossamer.records import Answer, Reason
 from gossamer.sinks.cdxj import index_line
 from gossamer.sinks.growing import BUFFER_BYTES, GrowingFile
+from gossamer.sinks.redirect import redirect_target
 from gossamer.sinks.sink import Entry, Mark, PageRecord, Place, Prepared, body_digest
+from gossamer.url import DEFAULT_SETTINGS
 
 DIRECTORY = "warc"
 INDEX_DIRECTORY = "index"
@@ -71,9 +74,19 @@ class WarcSink:
     """
 
     def __init__(
-        self, data: Path, *, run: int, parser: str, index: int, file_bytes: int, facts: Mapping[str, str]
+        self,
+        data: Path,
+        *,
+        run: int,
+        parser: str,
+        index: int,
+        file_bytes: int,
+        facts: Mapping[str, str],
+        urls: UrlSettings = DEFAULT_SETTINGS,
     ) -> None:
+        """`index` is the parser's number; `urls` says how the target of a redirect is written."""
         self._data = data
+        self._urls = urls
         self._parser = parser
         self._file_bytes = file_bytes
         self._facts = facts
@@ -156,13 +169,12 @@ class WarcSink:
             f"{_connection_fields(answer)}"
         )
         head, is_encoded = _response_head(answer)
-        truncated = answer.truncated
         fields = (
             f"WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: {response_id}\r\n"
             + (f"WARC-Concurrent-To: {request_id}\r\n" if answer.request else "")
             + common
             + f"WARC-Payload-Digest: sha1:{digest}\r\nWARC-Block-Digest: {_digest(head, answer.body)}\r\n"
-            + (f"WARC-Truncated: {truncated}\r\n" if truncated else "")
+            + (f"WARC-Truncated: {answer.truncated}\r\n" if answer.truncated else "")
             + (
                 f"WARC-Identified-Payload-Type: {page.media_type_detected}\r\n"
                 if page is not None and page.media_type_detected
@@ -185,8 +197,8 @@ class WarcSink:
             ).encode()
             self._archive.append(_member(fields, answer.request))
         stamp = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
-        line = index_line(answer, page, place, stamp=stamp, digest=digest, truncated=truncated)
-        self._index.append(line.encode())
+        redirect = redirect_target(answer, self._urls)
+        self._index.append(index_line(answer, page, place, stamp=stamp, digest=digest, redirect=redirect).encode())
         return place
 
     def _begin(self) -> None:
