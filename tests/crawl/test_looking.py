@@ -29,6 +29,11 @@ MANUAL = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 WEB = Web(sites=40, pages=32, links_per_page=8, median_bytes=600, crawl_delay_seconds=0.05, retry_after_seconds=0)
 LEAST_LOOKS = 3
 
+INTERRUPTIBLE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from gossamer.cli.main import main; sys.exit(main())"
+)
+
 
 class Ran(NamedTuple):
     code: int
@@ -185,7 +190,8 @@ def test_a_killed_leader_is_not_running(looked: Looked, tmp_path: Path) -> None:
 
 def test_watching_writes_a_line_for_each_look_and_ends_with_an_interrupt(looked: Looked) -> None:
     watching = subprocess.Popen(
-        [sys.executable, "-m", "gossamer", "status", looked.data, "--watch", "0.1"],
+        # Whoever starts the tests may have told them to ignore interrupts, as a shell does in the background.
+        [sys.executable, "-c", INTERRUPTIBLE, "status", looked.data, "--watch", "0.1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -161,7 +161,8 @@ def test_a_full_disk_under_spool_or_pages_is_waited_for(web: Crawls, what: str) 
     before = len(web.requests())
     with small_disk(web.data / what) as disk:
         crawls = Narrow(web, through=disk.through, data=disk.seen_from_here(web.data))
-        running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2")
+        # Pages are written when they are committed: soon enough that there is more to do afterwards.
+        running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2", "--commit-pages=20")
         until_pages_are_fetched(crawls, before + 60, running)
         disk.keep_full(FULL_SECONDS)
         until(lambda: any("No space left" in line for line in crawls.log_lines()), "nobody has met the full disk")

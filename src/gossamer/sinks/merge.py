@@ -17,8 +17,9 @@ from gossamer.sinks.columns import Column
 from gossamer.sinks.footer import MAGIC, TAIL, Structure, footer_of, strung_together
 from gossamer.sinks.growing import BUFFER_BYTES, GrowingFile
 
-#: A row group of a merged part: what a reader takes at once, and what merging has in memory, before compression.
-GROUP_BYTES = 32 << 20
+#: A row group of a merged part: what a reader takes at once, and what merging has in memory, before compression; not
+#: more than a parser has there for the next part.
+GROUP_BYTES = 8 << 20
 #: Row groups of this size on average are copied. Readers gain little from larger ones; usual pages of a commit come to
 #: three times as much.
 COPIED_BYTES = 4 << 20
@@ -107,6 +108,8 @@ def merge(table: ParquetTable, parts: Sequence[Path], into: GrowingFile) -> None
         _copy(parts, into)
     else:
         _write_anew(table, parts, into)
+        # Otherwise the parser would keep for ever what it needs now and then.
+        pa.default_memory_pool().release_unused()
     into.flush()
 
 

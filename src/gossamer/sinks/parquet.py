@@ -17,9 +17,9 @@ from gossamer.sinks.merge import ParquetTable, Stream, merge
 from gossamer.sinks.parts import Part, committed_parts, next_number, parse_name, to_merge
 from gossamer.sinks.sink import Mark, OpenFile, Prepared, open_name
 
-#: Characters that are gathered before they become a part; they are in memory twice while they do. Usual pages of one
-#: commit come to as much.
-PART_WEIGHT = 16 << 20
+#: Characters that are gathered before they become a part; some take four bytes, and they are in memory twice while they
+#: do. Usual pages of one commit come to twice as much.
+PART_WEIGHT = 8 << 20
 #: Of a row beside its long texts.
 ROW_WEIGHT = 600
 
