@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -85,7 +86,20 @@ class Checkout:
     def start(self, **variables: str) -> subprocess.Popen[str]:
         command, environment = self.command(str(self.root / "gossamer"), **variables)
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        # Whoever starts the tests may have told them to ignore signals, as a shell does in the background.
+        heeding = (
+            "import os, signal, sys\n"
+            "for number in (signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_DFL)\n"
+            "os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", heeding, *command],
+            env=environment,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
+        )
 
     def wait_for_call(self, words: str) -> None:
         deadline = time.monotonic() + 30

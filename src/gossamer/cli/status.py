@@ -13,6 +13,7 @@ from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.look.status import Progress, Status, look
+from gossamer.look.wording import counted
 from gossamer.records import Reason
 from gossamer.run.data_directory import DataDirectory
 
@@ -131,7 +132,7 @@ def _print(status: Status, rate: str = "") -> None:
     print_row("retries", _counts(progress.retries) or "none")
     print_row("to be parsed", f"{status.backlog.pages:,} outcomes, {size(status.backlog.bytes)}")
     for name, used in status.disk.items():
-        print_row(f"{name}{'' if name == 'frontier' else '/'}", f"{used.files:,} files, {size(used.bytes)}")
+        print_row(f"{name}{'' if name == 'frontier' else '/'}", f"{counted(used.files, 'file')}, {size(used.bytes)}")
 
 
 def _state(status: Status) -> str:

@@ -1,12 +1,13 @@
 """What the stores share when a URL is looked for: its queue, piece by piece, and the answer."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from gossamer.frontier.store import Sighting, SiteState, UrlState
 from gossamer.frontier.stores.entries import lease_of, place_in
-from gossamer.records import Candidate
+from gossamer.records import Candidate, Reason, SiteClock
 
 #: Blocks of a queue that are read in one transaction: a megabyte, some 8,000 URLs, a few milliseconds. So many of one
 #: site are never leased in the seconds that reading a whole queue takes.
@@ -28,6 +29,26 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_be_queued(self) -> bool:
         return self.is_seen and not self.number and self.site is not None and self.site.queued > 0
+
+
+def site_state(name: str, columns: Sequence[Any]) -> SiteState:
+    """Of the columns that both stores in SQL read of a site and its slot, but for its name; what follows is theirs."""
+    (slot, is_seeded, dropped, not_before, last_request_at, crawl_delay_seconds, failures, queued, admitted,
+     lease, owner, epoch, until, *_) = columns  # fmt: skip
+    return SiteState(
+        name=name,
+        slot=slot,
+        is_seeded=bool(is_seeded),
+        dropped=None if dropped is None else Reason(dropped),
+        not_before=not_before,
+        clock=SiteClock(last_request_at, crawl_delay_seconds, failures),
+        queued=queued,
+        admitted=admitted,
+        is_busy=lease > 0,
+        owner=owner or "",
+        epoch=epoch,
+        owned_until=0.0 if owner is None else until,
+    )
 
 
 class Piece(msgspec.Struct, frozen=True):

@@ -1,20 +1,20 @@
 """What is known of one URL or of some sites in PostgreSQL, in transactions that only read."""
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection
 
 from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.entries import signed
-from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece
+from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import site_key
 from gossamer.frontier.stores.postgres_statements import statement
-from gossamer.records import Candidate, Reason, SiteClock
+from gossamer.records import Candidate
 
 
 async def site_states(connection: Connection, names: Collection[str]) -> dict[str, SiteState]:
     rows = await connection.fetch(statement("look_sites"), [site_key(name) for name in names])
-    return {state.name: state for state in map(_state, rows) if state.name in names}
+    states = (site_state(name.decode(), columns) for name, *columns in rows)
+    return {state.name: state for state in states if state.name in names}
 
 
 async def look(connection: Connection, candidate: Candidate) -> FirstLook:
@@ -29,7 +29,7 @@ async def look(connection: Connection, candidate: Candidate) -> FirstLook:
         held = await connection.fetchrow(statement("look_held"), key, candidate.fingerprint.to_bytes(8, "little"))
         number, segment, entry = held or (0, None, b"")
         known = Look(
-            site=_state(rows[0]),
+            site=site_state(candidate.site, rows[0][1:]),
             is_seen=bool(seen),
             variants=variants[0]["number"] if variants and candidate.path_fingerprint else 0,
             number=number,
@@ -43,22 +43,3 @@ async def look(connection: Connection, candidate: Candidate) -> FirstLook:
 async def piece(connection: Connection, key: int, after: int) -> Piece:
     """What comes behind a place of a site's queue. Blocks keep their places as long as they have URLs."""
     return Piece(await connection.fetch(statement("look_blocks"), key, after, BLOCKS_AT_ONCE))
-
-
-def _state(row: Sequence[Any]) -> SiteState:
-    (name, slot, is_seeded, dropped, not_before, last_request_at, crawl_delay_seconds, failures, queued, admitted,
-     lease, owner, epoch, until, *_) = row  # fmt: skip
-    return SiteState(
-        name=name.decode(),
-        slot=slot,
-        is_seeded=is_seeded,
-        dropped=None if dropped is None else Reason(dropped),
-        not_before=not_before,
-        clock=SiteClock(last_request_at, crawl_delay_seconds, failures),
-        queued=queued,
-        admitted=admitted,
-        is_busy=lease > 0,
-        owner=owner or "",
-        epoch=epoch,
-        owned_until=0.0 if owner is None else until,
-    )

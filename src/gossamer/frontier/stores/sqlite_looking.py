@@ -2,15 +2,15 @@
 
 import sqlite3
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.entries import signed
-from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece
+from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.frontier.stores.sqlite_sites import json_array
-from gossamer.records import Candidate, Reason, SiteClock
+from gossamer.records import Candidate
 from gossamer.url import stable_hash
 
 _SITES = (
@@ -28,7 +28,7 @@ class Looking:
         self._connection = connection
 
     def site_states(self, names: Collection[str]) -> dict[str, SiteState]:
-        return {state.name: state for state in map(_state, self._sites(names)) if state.name in names}
+        return {name: site_state(name, columns) for name, *columns in self._sites(names) if name in names}
 
     def _sites(self, names: Collection[str]) -> list[tuple[Any, ...]]:
         keys = json_array(signed(stable_hash(name)) for name in names)
@@ -39,7 +39,7 @@ class Looking:
         if row is None:
             return FirstLook(Look(site=None), 0, 0, Piece([]))
         site_id, head, head_offset = row[14:]
-        look = self._look(candidate, _state(row), site_id)
+        look = self._look(candidate, site_state(candidate.site, row[1:]), site_id)
         piece = self.piece(site_id, head - 1) if look.may_be_queued else Piece([])
         return FirstLook(look, site_id, head_offset, piece)
 
@@ -84,22 +84,3 @@ class Looking:
         if boot and boot == meta.get("boot"):
             return float(time.monotonic() + meta["clock_offset"])
         return max(time.time(), float(meta.get("time", 0.0)))
-
-
-def _state(row: Sequence[Any]) -> SiteState:
-    (name, slot, is_seeded, dropped, not_before, last_request_at, crawl_delay_seconds, failures, queued, admitted,
-     lease, owner, epoch, until, *_) = row  # fmt: skip
-    return SiteState(
-        name=name,
-        slot=slot,
-        is_seeded=bool(is_seeded),
-        dropped=None if dropped is None else Reason(dropped),
-        not_before=not_before,
-        clock=SiteClock(last_request_at, crawl_delay_seconds, failures),
-        queued=queued,
-        admitted=admitted,
-        is_busy=lease > 0,
-        owner=owner or "",
-        epoch=epoch,
-        owned_until=0.0 if owner is None else until,
-    )
