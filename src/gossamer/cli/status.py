@@ -19,7 +19,8 @@ from gossamer.run.data_directory import DataDirectory
 
 SUMMARY = "Show where a crawl stands, while it runs or after: pages, queues, sites, outcomes, files."
 NOTES = """Counts are of all runs of the crawl. A page counts when it is committed: every thousand outcomes, or
-after two minutes, unless --commit-pages and --commit-interval say otherwise. If the store does not answer, the counts are what the files say.
+after two minutes, unless --commit-pages and --commit-interval say otherwise. If the store does not answer, the counts
+are what the files say.
 
 exit codes: 0 shown, 2 bad usage, 3 the store is not available"""
 
