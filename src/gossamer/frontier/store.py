@@ -192,7 +192,8 @@ class Store(Protocol):
 
         A slot that is this owner's already keeps its epoch, even if its time had run out. One that is free, or whose
         owner's time ran out, gets a new epoch: what was leased under an older one goes back to the head of its queue,
-        returned once more, and its site is closed until `now` plus its delay at least. Others are not given.
+        returned once more, and its site is closed until `now` plus its delay at least. Its last request counts as made
+        `now`: nobody knows when it was, and a Crawl-delay that is learnt later counts from there. Others are not given.
         """
 
     async def disown(self, owner: str) -> None:

@@ -103,6 +103,7 @@ async def _take_back(
         site = locked[key]
         site.lease = 0
         site.not_before = max(site.not_before, now + max(delay_seconds, site.crawl_delay_seconds))
+        site.last_request_at = max(site.last_request_at, now)
         site.is_changed = True
     await sites.write()
 

@@ -149,6 +149,7 @@ class Verbs:
         for site in [*busy, *(sites[key] for _, key, _ in rows)]:
             site.lease = 0
             site.not_before = max(site.not_before, now + max(delay_seconds, site.crawl_delay_seconds))
+            site.last_request_at = max(site.last_request_at, now)
             site.is_changed = True
 
     def _requeue(self, site: Site, url: bytes, *, at_head: bool) -> None:

@@ -190,6 +190,7 @@ class ModelStore(Store):
             site = self._sites[name]
             site.busy = None
             site.not_before = max(site.not_before, now + _delay(site, delay_seconds))
+            site.clock = replace(site.clock, last_request_at=max(site.clock.last_request_at, now))
 
     def _slot_of(self, site: str) -> int:
         return slot_of(site, len(self._slots))

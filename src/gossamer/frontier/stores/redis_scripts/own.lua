@@ -39,6 +39,7 @@ local function take_back(slot)
   for _, site in ipairs(slot.touched) do
     site[LEASE] = 0
     site[NOT_BEFORE] = math.max(site[NOT_BEFORE], now + math.max(delay, site[CRAWL_DELAY]))
+    site[LAST_REQUEST_AT] = math.max(site[LAST_REQUEST_AT], now)
     site[IS_CHANGED] = true
   end
   write_sites(slot)

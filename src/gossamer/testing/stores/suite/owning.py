@@ -114,6 +114,19 @@ async def test_what_a_dead_holder_held_waits_for_the_crawl_delay_of_its_site(tri
     assert len(await trial.lease(at=130 + MOMENT)) == 1
 
 
+async def test_a_crawl_delay_that_is_learnt_after_a_death_counts_from_when_the_site_was_taken_back(
+    trial: Trial,
+) -> None:
+    """The dead may have learnt of it, and asked for a page, just before."""
+    await trial.admit(link("a.example", "1"), link("b.example", "1"))
+    await trial.own("dead", lasts=60)
+    one, _ = await trial.lease()
+    await trial.release(one, clock=SiteClock(last_request_at=trial.at(200)))
+    await trial.own("heir", at=100)
+    leases = await trial.lease(at=100 + DELAY + MOMENT)
+    assert sorted(lease.clock.last_request_at for lease in leases) == [trial.at(100), trial.at(200)]
+
+
 async def test_what_a_dead_holder_had_released_and_not_spooled_waits_for_its_delay_too(trial: Trial) -> None:
     await trial.admit(link("a.example", "1"), link("a.example", "2"))
     await trial.own("dead", lasts=60)
@@ -202,7 +215,7 @@ async def test_a_late_call_from_an_old_epoch_changes_nothing_and_is_told_so(tria
     await trial.finish(late)
     assert await trial.counts() == before
     held = await trial.lease_one(at=200)
-    assert (held.url, held.clock) == (late.url, SiteClock())
+    assert (held.url, held.clock) == (late.url, SiteClock(last_request_at=trial.at(100)))
     # Neither does it reach the new holder's lease of the same URL.
     assert await trial.spool(late) == {late.number}
     await trial.release(late)
