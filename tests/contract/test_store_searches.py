@@ -9,20 +9,20 @@ import pytest
 
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.store import UrlState
-from gossamer.frontier.stores import finding as pieces
 from gossamer.frontier.stores import postgres_looking, redis_looking, sqlite_looking
+from gossamer.frontier.stores import searching as pieces
 from gossamer.frontier.stores.redis import RedisStore
 from gossamer.testing.servers import RedisServer
 from gossamer.testing.stores.places import Place, RedisPlace
-from gossamer.testing.stores.suite import SLOTS, Check, finding, run
+from gossamer.testing.stores.suite import SLOTS, Check, run, searching
 from tests.contract.redis_stores import LATE, NO_LIMITS, lease, link, moved, with_store, work_off
 from tests.contract.redis_stores import SLOTS as REDIS_SLOTS
 
 #: Where a queue is long, or changes.
 CHECKS: list[Check] = [
-    finding.test_a_queued_url_is_found_where_it_stands,
-    finding.test_a_queued_url_comes_nearer_as_those_before_it_are_leased,
-    finding.test_a_url_that_is_there_all_the_time_is_found_while_others_come_and_go,
+    searching.test_a_queued_url_is_found_where_it_stands,
+    searching.test_a_queued_url_comes_nearer_as_those_before_it_are_leased,
+    searching.test_a_url_that_is_there_all_the_time_is_found_while_others_come_and_go,
 ]
 
 

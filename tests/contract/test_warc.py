@@ -29,7 +29,7 @@ from warcio.checker import Checker  # type: ignore[import-untyped]
 
 from gossamer.config import UrlSettings
 from gossamer.errors import GossamerError, StoreUnavailable
-from gossamer.look.archive import read_answer
+from gossamer.look.archive import archived_answer
 from gossamer.records import Answer, Finished, Lease, Outcome, Reason, Result
 from gossamer.sinks import cdxj
 from gossamer.sinks.cdxj import close_index
@@ -285,7 +285,7 @@ def test_a_record_is_found_by_its_offset_with_three_readers_and_has_the_bytes_th
         assert fast.headers["WARC-Target-URI"] == answer.url
         assert fast.reader.read() == answer.body
         assert fast.http_headers.status_code == answer.status
-        ours = read_answer(tmp_path, place)
+        ours = archived_answer(tmp_path, place)
         # A length that does not fit what is there stands beside one that does.
         kept = [(name.removeprefix(b"X-Crawl-"), value) for name, value in ours.headers][: len(answer.headers)]
         assert kept == list(answer.headers)
@@ -408,7 +408,7 @@ def test_no_header_can_split_a_head_or_a_record(tmp_path: Path) -> None:
     assert [name for name, _ in records[1][2]] == ["X-A", "X-B", "X-C", "X-D"]
     assert records[1][2][0] == ("X-A", "1  X-Evil: 2")
     assert entry.place is not None
-    ours = read_answer(tmp_path, entry.place)
+    ours = archived_answer(tmp_path, entry.place)
     assert ours.headers[1] == (b"X-B", b"1    <html>")
     assert ours.status_line == b"HTTP/1.1 200 O    K"
 
@@ -424,7 +424,7 @@ def test_of_a_head_that_is_too_long_for_readers_the_longest_headers_are_left_out
     ]
     [path] = archived(tmp_path, *entries)
     assert is_intact(path)
-    found = [read_answer(tmp_path, entry.place).headers for entry in entries if entry.place is not None]
+    found = [archived_answer(tmp_path, entry.place).headers for entry in entries if entry.place is not None]
     assert all(encoding in headers for headers in found[:2])
     assert found[0][-1] == (b"X-Crawl-Headers-Left-Out", b"%d" % (250 - len(found[0]) + 2))
     assert found[1][-1] == (b"X-Crawl-Headers-Left-Out", b"1")
@@ -471,7 +471,7 @@ def test_what_is_archived_and_what_is_not(tmp_path: Path) -> None:
     assert busy is None
     for place, status in ((first, 301), (last, 200), (entries["disallowed"].robots_places[0], 200)):
         assert place is not None
-        assert (read_answer(tmp_path, place).url, read_answer(tmp_path, place).status) == (robots.url, status)
+        assert (archived_answer(tmp_path, place).url, archived_answer(tmp_path, place).status) == (robots.url, status)
     statuses = Counter(fields["status"] for _, _, fields in lines_in(tmp_path))
     assert statuses == {"200": 4, "301": 1, "500": 1}
 
@@ -508,10 +508,10 @@ def test_an_answer_can_be_read_while_its_file_is_open(crawl: Crawl) -> None:
     crawl.commit()
     assert entry.place is not None
     assert not list((crawl.data / "warc").glob("*.gz"))
-    assert read_answer(crawl.data, entry.place).body == TEXT
+    assert archived_answer(crawl.data, entry.place).body == TEXT
     crawl.committer.close()
     assert not list((crawl.data / "warc").glob("*.open"))
-    assert read_answer(crawl.data, entry.place).body == TEXT
+    assert archived_answer(crawl.data, entry.place).body == TEXT
 
 
 def test_what_was_only_begun_is_taken_back_from_archive_and_index(crawl: Crawl) -> None:
@@ -708,7 +708,7 @@ def test_a_place_that_holds_no_answer_of_ours_is_refused_by_file_and_offset(tmp_
     content = path.read_bytes()
     for offset, length in ((0, place.offset), (place.offset, place.length + 1), (place.offset, place.length - 1)):
         with pytest.raises(GossamerError, match=f"GOSSAMER-.* at offset {offset} cannot be read"):
-            read_answer(tmp_path, Place(place.file, offset, length))
+            archived_answer(tmp_path, Place(place.file, offset, length))
     for wrong in (
         Place("../secret.warc.gz", 0, 10),
         Place("warc/../x.warc.gz", 0, 10),
@@ -716,16 +716,16 @@ def test_a_place_that_holds_no_answer_of_ours_is_refused_by_file_and_offset(tmp_
         Place(place.file, 0, 1 << 40),
     ):
         with pytest.raises(GossamerError, match="is no place in an archive"):
-            read_answer(tmp_path, wrong)
+            archived_answer(tmp_path, wrong)
     with pytest.raises(GossamerError, match=f"at offset {len(content)} cannot be read: .* ends before it"):
-        read_answer(tmp_path, Place(place.file, len(content), 5))
+        archived_answer(tmp_path, Place(place.file, len(content), 5))
     with pytest.raises(GossamerError, match="there is no such file"):
-        read_answer(tmp_path, Place("warc/GOSSAMER-x.warc.gz", 0, 5))
+        archived_answer(tmp_path, Place("warc/GOSSAMER-x.warc.gz", 0, 5))
     # Behind the ten bytes of gzip's own head, some of which mean nothing.
     for flipped in range(place.offset + 10, place.offset + place.length, 53):
         path.write_bytes(content[:flipped] + bytes([content[flipped] ^ 0x10]) + content[flipped + 1 :])
         with pytest.raises(GossamerError, match=f"{place.file} at offset {place.offset} cannot be read"):
-            read_answer(tmp_path, place)
+            archived_answer(tmp_path, place)
 
 
 @pytest.mark.parametrize(
@@ -746,4 +746,4 @@ def test_a_whole_member_that_is_no_record_of_ours_is_refused(tmp_path: Path, rec
     member = gzip.compress(record)
     (tmp_path / "warc" / "a.warc.gz").write_bytes(member)
     with pytest.raises(GossamerError, match=r"the record in warc/a\.warc\.gz at offset 0 cannot be read"):
-        read_answer(tmp_path, Place("warc/a.warc.gz", 0, len(member)))
+        archived_answer(tmp_path, Place("warc/a.warc.gz", 0, len(member)))

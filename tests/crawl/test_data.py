@@ -115,6 +115,24 @@ def test_the_judges_of_an_archive_find_a_fault(tmp_path: Path, store: str) -> No
     assert holdings(crawls.data).faults
 
 
+@pytest.mark.parametrize(
+    ("sinks", "folders"),
+    [("pages", {"pages"}), ("warc,log", {"warc", "index", "log"})],
+)
+def test_only_the_sinks_that_were_asked_for_are_written_to(
+    tmp_path: Path, store: str, sinks: str, folders: set[str]
+) -> None:
+    web = Web(sites=3, pages=5)
+    with crawls_of(web, tmp_path, store) as crawls:
+        crawls.crawl(f"--sinks={sinks}")
+        expected = {(url, 200) for url in crawls.expected_pages()}
+    written = {path.parent.name for path in crawls.data.glob("*/*") if path.suffix in {".gz", ".cdxj", ".parquet"}}
+    assert written == folders
+    held = holdings(crawls.data)
+    assert held.tabled.keys() == (expected if "pages" in folders else set())
+    assert held.archived.keys() == held.logged.keys() == (expected if "warc" in folders else set())
+
+
 @pytest.mark.long
 @pytest.mark.timeout(200 + 60 * DEATHS)
 def test_pages_are_in_every_file_once_whatever_parsers_and_trees_are_killed(tmp_path: Path, store: str) -> None:

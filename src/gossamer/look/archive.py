@@ -32,7 +32,7 @@ class _Damage(Exception):  # noqa: N818 (it never leaves this file)
     """What is wrong with a record."""
 
 
-def read_answer(data: Path, place: Place) -> Answer:
+def archived_answer(data: Path, place: Place) -> Answer:
     """As it is archived, with the request that it answers, and headers by the names that the archive gives them."""
     where = f"{place.file} at offset {place.offset}"
     if not _ARCHIVE.fullmatch(place.file) or place.offset < 0 or not 0 < place.length <= MOST_RECORD_BYTES:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gossamer.look.archive import read_answer
+from gossamer.look.archive import archived_answer
 from gossamer.look.attempts import Attempt, attempts_at, pages_at, place_of
 from gossamer.look.tables import Tables
 from gossamer.records import Answer
@@ -54,4 +54,4 @@ def read_shown(data: Path, shown: Shown) -> Answer | None:
     though it is."""
     if shown.place is None:
         return None
-    return read_answer(data, shown.place)
+    return archived_answer(data, shown.place)

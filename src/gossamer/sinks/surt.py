@@ -33,6 +33,8 @@ _QUERY_SESSIONS = tuple(
 )
 
 
+# The index and the table of pages ask for the same one, right after each other.
+@lru_cache(maxsize=64)
 def surt_key(url: str) -> str:
     """Of a canonical URL (`gossamer.url`). Plain ASCII without white space."""
     authority, _, rest = url.partition("://")[2].partition("/")

@@ -20,13 +20,13 @@ from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighti
 from gossamer.frontier.stores import postgres_looking as looking
 from gossamer.frontier.stores import postgres_verbs as verbs
 from gossamer.frontier.stores.examination import refuse
-from gossamer.frontier.stores.finding import Piece, find_in_blocks
 from gossamer.frontier.stores.postgres_errors import ERRORS, MetAnother, judge_of, missing
 from gossamer.frontier.stores.postgres_examination import findings
 from gossamer.frontier.stores.postgres_pool import LIMIT_SECONDS, Connection, Pool, connect, show
 from gossamer.frontier.stores.postgres_schema import check, prepare, schema_of
 from gossamer.frontier.stores.postgres_statements import migrations, statement
 from gossamer.frontier.stores.robots_copies import decode_robots, encode_robots
+from gossamer.frontier.stores.searching import Piece, find_in_blocks
 from gossamer.frontier.stores.server import Calls, Connecting
 from gossamer.frontier.stores.server_clock import ServerClock
 from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy

@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.entries import signed
-from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import site_key
 from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.frontier.stores.searching import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.records import Candidate
 
 

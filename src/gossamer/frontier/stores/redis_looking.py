@@ -10,10 +10,10 @@ from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import Sighting, SiteState
 from gossamer.frontier.stores import redis_codec as codec
 from gossamer.frontier.stores.entries import signed
-from gossamer.frontier.stores.finding import Look, Search
 from gossamer.frontier.stores.redis_keys import key_in_slot
 from gossamer.frontier.stores.redis_queues import Queues
 from gossamer.frontier.stores.redis_server import RedisServer
+from gossamer.frontier.stores.searching import Look, Search
 from gossamer.records import Candidate
 
 #: Items of a queue that are read at once, up to 2 KB each, in a millisecond. Nearly all queues are shorter: of a long

@@ -8,7 +8,7 @@ from typing import Any
 from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.entries import signed
-from gossamer.frontier.stores.finding import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
+from gossamer.frontier.stores.searching import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.frontier.stores.sqlite_sites import json_array
 from gossamer.records import Candidate
 from gossamer.url import stable_hash

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from gossamer.frontier.store import Counts, Sighting, SiteState, Store
-from gossamer.frontier.stores.finding import Piece, find_in_blocks
+from gossamer.frontier.stores.searching import Piece, find_in_blocks
 from gossamer.frontier.stores.sqlite_verbs import Verbs
 from gossamer.records import Candidate, RobotsCopy
 

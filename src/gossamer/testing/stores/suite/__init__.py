@@ -18,11 +18,11 @@ from gossamer.testing.stores.suite import (
     admission,
     batches,
     counting,
-    finding,
     leasing,
     names,
     owning,
     releasing,
+    searching,
     shares,
     spooling,
     together,
@@ -34,5 +34,5 @@ __all__ = ["SLOTS", "Check", "Trial", "checks", "run"]
 
 def checks() -> list[Check]:
     """All checks, in reading order: admission first, then along the way of a URL."""
-    stages = (admission, shares, leasing, releasing, spooling, owning, counting, finding, names, batches, together)
+    stages = (admission, shares, leasing, releasing, spooling, owning, counting, searching, names, batches, together)
     return [check for stage in stages for name, check in vars(stage).items() if name.startswith("test_")]
