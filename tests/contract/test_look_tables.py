@@ -212,7 +212,7 @@ def test_files_that_change_at_every_look_are_given_up_on(data: Path, monkeypatch
     assert next(gone) == tables_module.LISTINGS
 
 
-def test_a_damaged_file_is_named(data: Path) -> None:
+def test_a_damaged_file_is_named_and_is_no_mistake_of_the_query(data: Path) -> None:
     (data / "pages").mkdir()
     path = data / "pages" / "part-parser-0-000000-000000.parquet"
     path.write_bytes(b"this is no Parquet file at all")
@@ -220,6 +220,8 @@ def test_a_damaged_file_is_named(data: Path) -> None:
         pass
     assert str(path) in str(caught.value)
     assert "/dev/fd" not in str(caught.value)
+    assert "move it away" in str(caught.value)
+    assert caught.value.exit_code == 1
 
 
 def test_nothing_is_left_open(data: Path) -> None:

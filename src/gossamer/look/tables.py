@@ -174,9 +174,10 @@ class Tables:
         """In one line, with the names of files instead of their descriptors."""
         if isinstance(error, duckdb.OutOfMemoryException):
             return GossamerError(f"the query needs more than {MEMORY} of memory; ask for fewer columns or fewer rows")
-        said = str(error).partition("\n\nLINE ")[0]
-        said = _DESCRIPTOR.sub(lambda found: str(self._names.get(int(found[1]), found[0])), said)
-        said = " ".join(said.split())
+        raw = str(error).partition("\n\nLINE ")[0]
+        said = " ".join(_DESCRIPTOR.sub(lambda found: str(self._names.get(int(found[1]), found[0])), raw).split())
+        if any(int(number) in self._names for number in _DESCRIPTOR.findall(raw)):
+            return GossamerError(f"{said}; the file is damaged: restore it, or move it away to go on without its rows")
         if isinstance(error, duckdb.IOException | duckdb.InternalException):
             return GossamerError(said)
         return UsageError(said)
