@@ -16,6 +16,7 @@ from gossamer.config import FetchSettings, PolitenessSettings, RunSettings, Scop
 from gossamer.errors import StoreUnavailable
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.fetcher import Fetcher
+from gossamer.fetch.meter import FetchType
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Counts, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
@@ -699,9 +700,16 @@ class FaultyClient(Client):
         self._fails = fails
 
     async def get(
-        self, url: Url, *, max_body_bytes: int, media_types: frozenset[str] | None = None
+        self,
+        url: Url,
+        *,
+        max_body_bytes: int,
+        media_types: frozenset[str] | None = None,
+        fetch_type: FetchType = "page",
     ) -> Answer | Failure:
-        return self._fails(url) or await self._client.get(url, max_body_bytes=max_body_bytes, media_types=media_types)
+        return self._fails(url) or await self._client.get(
+            url, max_body_bytes=max_body_bytes, media_types=media_types, fetch_type=fetch_type
+        )
 
 
 def test_our_own_shortage_pauses_the_leases_and_is_charged_to_nobody(

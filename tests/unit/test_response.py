@@ -256,6 +256,7 @@ def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, e
             stream=None,
             ends_at=now + ends_in,
             closed=lambda _: None,
+            sent=lambda: None,
         )
         found.connection_made(Transport())
         play(found, now)
@@ -339,7 +340,13 @@ def test_the_body_of_what_is_no_page_is_waited_for_a_short_time_only() -> None:
 def test_a_fault_in_a_callback_reaches_whoever_waits() -> None:
     async def run() -> None:
         found = Exchange(
-            b"", Response(1, None), settings=FetchSettings(), stream=None, ends_at=0, closed=lambda _: None
+            b"",
+            Response(1, None),
+            settings=FetchSettings(),
+            stream=None,
+            ends_at=0,
+            closed=lambda _: None,
+            sent=lambda: None,
         )
         found.connection_made(Transport())
         found.connection_lost(ZeroDivisionError())

@@ -12,6 +12,7 @@ import zstandard
 from gossamer.config import PolitenessSettings
 from gossamer.fetch import robots_cache
 from gossamer.fetch.client import Client, Failure
+from gossamer.fetch.meter import FetchType
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
 from gossamer.fetch.robots_cache import RobotsCache, Standing
 from gossamer.fetch.robots_request import BODY_LIMIT_BYTES
@@ -62,8 +63,9 @@ class Script(Client):
         *,
         max_body_bytes: int,
         media_types: frozenset[str] | None = None,
+        fetch_type: FetchType = "page",
     ) -> Answer | Failure:
-        assert (max_body_bytes, media_types) == (BODY_LIMIT_BYTES, None)
+        assert (max_body_bytes, media_types, fetch_type) == (BODY_LIMIT_BYTES, None, "robots")
         self.asked.append(url.text)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

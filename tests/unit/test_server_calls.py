@@ -1,13 +1,11 @@
 """Calls to a server: waited for while it is away, repeated where that helps, given up where it does not."""
 
 import asyncio
-import logging
 import re
 
 import pytest
 
 from gossamer.errors import GossamerError, StoreUnavailable
-from gossamer.frontier.stores import server
 from gossamer.frontier.stores.server import Calls, Trouble
 
 
@@ -112,22 +110,6 @@ def test_a_start_gives_up_a_server_that_never_answered_but_not_one_that_is_start
         asyncio.run(calls().make("open", Server(*[Trouble.AWAY] * 3).once, patience_seconds=0.0))
     starting = Server(*[Trouble.STARTING] * 50)
     assert asyncio.run(calls().make("open", starting.once, patience_seconds=0.0)) == "answer"
-
-
-async def committer(made: Calls, away: Server) -> None:
-    await made.make("finish", away.once)
-
-
-def test_a_slow_call_is_named_with_its_caller(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(server, "SLOW_SECONDS", -1.0)
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(committer(calls(), Server()))
-    (record,) = caplog.records
-    assert re.fullmatch(
-        rf"finish took 0\.0 s, called by {re.escape(__name__)}\.committer, line \d+", record.getMessage()
-    )
 
 
 def test_a_cancelled_call_is_not_made_again() -> None:

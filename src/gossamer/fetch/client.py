@@ -10,6 +10,8 @@ import errno
 import re
 import socket
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -18,6 +20,7 @@ import msgspec
 from gossamer.config import FetchSettings
 from gossamer.fetch.addresses import AddressPolicy
 from gossamer.fetch.exchange import Exchange
+from gossamer.fetch.meter import UNMEASURED, FetchMeter, FetchType
 from gossamer.fetch.names import Names, Resolution
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream, tls_context
@@ -75,17 +78,19 @@ class Client:
         *,
         user_agent: str,
         forbidden_endpoints: frozenset[tuple[str, int]] = frozenset(),
+        meter: FetchMeter = UNMEASURED,
     ) -> None:
         self._settings = settings
         self._fixed_headers = f"User-Agent: {user_agent}\r\nAccept-Encoding: gzip, br, zstd\r\nConnection: close\r\n"
         self._policy = AddressPolicy(
             allow_private=settings.allow_private_addresses, forbidden_endpoints=forbidden_endpoints
         )
-        self._rewritten = _rewritten(settings.connect_to)
+        self._rewritten = rewritten(settings.connect_to)
         self._context = tls_context(verify=settings.verify_tls)
         self._accepted: dict[frozenset[str] | None, _Accepted] = {}
         self._exchanges: set[Exchange] = set()
         self._names: Names | None = None
+        self._meter = meter
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -107,14 +112,37 @@ class Client:
             await self._names.close()
 
     async def get(
-        self, url: Url, *, max_body_bytes: int, media_types: frozenset[str] | None = None
+        self,
+        url: Url,
+        *,
+        max_body_bytes: int,
+        media_types: frozenset[str] | None = None,
+        fetch_type: FetchType = "page",
     ) -> Answer | Failure:
         """Of a body at most `max_body_bytes`; with media types, only a body that has one of them.
 
         That is said of pages. What has another status than 2xx is an answer whatever becomes of its body, which has
         narrower limits of its own (`OTHER_BODY_BYTES`, `OTHER_BODY_SECONDS`) and is not asked what it is; 429 and 503
-        have none.
+        have none. `fetch_type` is for the meter alone.
         """
+        heard = await self._get(url, max_body_bytes, media_types, fetch_type)
+        if isinstance(heard, Answer):
+            self._meter.answered(fetch_type, heard)
+        else:
+            self._meter.failed(fetch_type, heard.reason, heard.times)
+        return heard
+
+    def connections(self) -> dict[int, str]:
+        """Descriptors of the exchanges that are open now, and their schemes."""
+        return {
+            descriptor: exchange.scheme
+            for exchange in self._exchanges
+            if (descriptor := exchange.descriptor) is not None
+        }
+
+    async def _get(
+        self, url: Url, max_body_bytes: int, media_types: frozenset[str] | None, fetch_type: FetchType
+    ) -> Answer | Failure:
         fetched_at = time.time()
         began_at = self._loop.time()
         ends_at = began_at + self._settings.fetch_timeout_seconds
@@ -131,7 +159,8 @@ class Client:
             reason, detail = connected.result
             times = PhaseTimes(dns=dns_seconds, total=connected_at - began_at)
             return Failure(reason, detail, connected.address, times, connected.was_sent)
-        exchange = await self._exchange(connected.result, url, ends_at, max_body_bytes, media_types)
+        sent = partial(self._meter.sent, fetch_type)
+        exchange = await self._exchange(connected.result, url, ends_at, max_body_bytes, media_types, sent=sent)
         response = exchange.response
         times = PhaseTimes(
             dns_seconds,
@@ -217,6 +246,8 @@ class Client:
         ends_at: float,
         max_body_bytes: int,
         media_types: frozenset[str] | None,
+        *,
+        sent: Callable[[], None],
     ) -> Exchange:
         accepted = self._accepted.get(media_types) or self._accept(media_types)
         origin = url.origin
@@ -228,6 +259,7 @@ class Client:
             stream=TlsStream(self._context, url.host.strip("[]")) if url.scheme == "https" else None,
             ends_at=ends_at,
             closed=self._exchanges.discard,
+            sent=sent,
         )
         self._exchanges.add(exchange)
         try:
@@ -266,7 +298,7 @@ def _connect_reason(error: OSError, address: str) -> Reason:
     return reason_for(error)
 
 
-def _rewritten(connect_to: str) -> dict[str, tuple[str, int]]:
+def rewritten(connect_to: str) -> dict[str, tuple[str, int]]:
     """By scheme: where all connections go; as the setting has it, which was checked when it was read."""
     found: dict[str, tuple[str, int]] = {}
     for part in connect_to.split(",") if connect_to else ():

@@ -1,14 +1,18 @@
 """What the workers have done, gathered and told to the store in batches."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
 
 from gossamer.errors import GossamerError
+from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.shortage import Shortage
 from gossamer.frontier.store import Store
 from gossamer.records import Move, Outcome, Release, RobotsCopy
 from gossamer.spool.writer import ClosedSegment, SegmentWriter
+
+_LOG = logging.getLogger("gossamer.fetch")
 
 #: Between attempts to write to a disk that is full.
 _DISK_SECONDS = 1.0
@@ -22,7 +26,7 @@ class Deliveries:
     queues when the slots are taken again.
     """
 
-    def __init__(self, store: Store, writer: SegmentWriter, shortage: Shortage) -> None:
+    def __init__(self, store: Store, writer: SegmentWriter, shortage: Shortage, meter: FetchMeter = UNMEASURED) -> None:
         self.added = asyncio.Event()
         """Set with every addition; whoever waits for it clears it."""
         self.outcomes: Counter[str] = Counter()
@@ -31,6 +35,7 @@ class Deliveries:
         self._store = store
         self._writer = writer
         self._shortage = shortage
+        self._meter = meter
         self._releases: list[Release] = []
         self._copies: dict[str, RobotsCopy] = {}
         self._closed: ClosedSegment | None = None
@@ -39,6 +44,8 @@ class Deliveries:
     def add(self, outcome: Outcome, move: Move, release: Release) -> None:
         self.outcomes[outcome.reason] += 1
         self.received_bytes += outcome.body_bytes
+        self._meter.delivered(outcome)
+        _LOG.debug("%s: %s", outcome.reason, outcome.lease.url)
         self._writer.add(outcome, move)
         self._releases.append(release)
         self.added.set()

@@ -36,6 +36,7 @@ class Exchange(asyncio.Protocol):
         stream: TlsStream | None,
         ends_at: float,
         closed: Callable[["Exchange"], None],
+        sent: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
@@ -47,6 +48,7 @@ class Exchange(asyncio.Protocol):
         self._stream = stream
         self._ends_at = ends_at
         self._closed = closed
+        self._sent = sent
         self._transport: asyncio.Transport | None = None
         self._phase = "connection"
         self._phase_began_at = 0.0
@@ -58,6 +60,17 @@ class Exchange(asyncio.Protocol):
     def tls_version(self) -> str:
         """Empty without TLS."""
         return "" if self._stream is None else self._stream.version
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._stream is None else "https"
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of its connection, while that is open."""
+        connection = None if self._transport is None else self._transport.get_extra_info("socket")
+        number = -1 if connection is None else int(connection.fileno())
+        return number if number >= 0 else None
 
     def abort(self) -> None:
         """At once; what is still unread is left to the kernel."""
@@ -152,6 +165,7 @@ class Exchange(asyncio.Protocol):
         assert self._transport is not None  # noqa: S101 (for the type checker)
         self._enter("head of an answer", self._settings.header_timeout_seconds)
         self._transport.write(self.request if self._stream is None else self._stream.write(self.request))
+        self._sent()
 
     def _feed(self, data: bytes) -> None:
         response = self.response

@@ -63,6 +63,7 @@ class Feeder:
         self._pressure = pressure
         self._looked_at = float("-inf")
         self._not_before = 0.0
+        self._next_due_at: float | None = None
 
     async def feed(self, free_workers: int) -> float:
         """Lease what there is room for. How many seconds from now it is worth coming back, at the latest."""
@@ -87,12 +88,19 @@ class Feeder:
             delay_seconds=self._settings.politeness.delay_seconds,
             max_pages=self._settings.run.max_pages,
         )
+        self._next_due_at = given.next_due_at
         await self._queue(given.leases)
         if len(given.leases) == room:
             return 0.0
         if given.next_due_at is None:
             return _LONGEST_WAIT_SECONDS
         return min(max(given.next_due_at - self._slots.clock.earliest(), 0.0), _LONGEST_WAIT_SECONDS)
+
+    def next_due_milliseconds(self) -> int:
+        """Until the next site may be leased, as the store said last; -1 if none waits."""
+        if self._next_due_at is None:
+            return -1
+        return max(0, round((self._next_due_at - self._slots.clock.earliest()) * 1000))
 
     async def _queue(self, leases: list[Lease]) -> None:
         # No host begins with a slash, so the first one from here on ends the origin, after "http://" too.

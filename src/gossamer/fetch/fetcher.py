@@ -12,6 +12,7 @@ from gossamer.config import Settings
 from gossamer.fetch.client import Client
 from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Feeder
+from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
@@ -19,7 +20,7 @@ from gossamer.fetch.worker import Worker
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
 from gossamer.spool.directory import SpoolDirectory
-from gossamer.spool.pressure import Pressure
+from gossamer.spool.pressure import Pressure, State
 from gossamer.spool.writer import SegmentWriter
 
 #: Between two exchanges with the store. A site without a delay waits half of it on average, and at a thousand pages a
@@ -51,6 +52,10 @@ class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
     backpressure_hard: int
     shortage_failures: int
     shortage_pauses: int
+    backpressure: int
+    """1 while leasing is slowed down for the parsers, 2 while it waits for them."""
+    next_due_milliseconds: int
+    """Until a site of these slots may be asked; -1 if nothing waits for that."""
     is_short: int
     """1 while leasing pauses for a shortage, or while it is not known to be over."""
     errors: int
@@ -75,11 +80,12 @@ class Fetcher:
         rules: AdmissionRules,
         spool: SpoolDirectory,
         writer: SegmentWriter,
+        meter: FetchMeter = UNMEASURED,
     ) -> None:
         self._most_workers = settings.fetch.fetcher_workers
-        self._pressure = Pressure(settings.spool, random.random)
-        self._shortage = Shortage()
-        self._deliveries = Deliveries(store, writer, self._shortage)
+        self._pressure = Pressure(settings.spool, random.random, meter.pressed)
+        self._shortage = Shortage(meter)
+        self._deliveries = Deliveries(store, writer, self._shortage, meter)
         self._slots = HeldSlots(store, owner, slots, delay_seconds=settings.politeness.delay_seconds)
         self._robots = RobotsCache(client, self._slots.clock, settings.politeness, self._deliveries.save)
         self._feeder = Feeder(
@@ -99,6 +105,7 @@ class Fetcher:
             robots=self._robots,
             deliveries=self._deliveries,
             shortage=self._shortage,
+            meter=meter,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._grown_at = float("-inf")
@@ -142,6 +149,8 @@ class Fetcher:
             backpressure_hard=self._pressure.hard_events,
             shortage_failures=self._shortage.failures,
             shortage_pauses=self._shortage.pauses,
+            backpressure=(State.OPEN, State.SOFT, State.HARD).index(self._pressure.state),
+            next_due_milliseconds=self._feeder.next_due_milliseconds(),
             is_short=int(self._shortage.is_met),
             errors=self._worker.errors,
         )

@@ -47,7 +47,7 @@ async def request_robots(client: Client, url: Url, answers: list[Answer]) -> Hea
     place: Url | Refusal | None = canonicalise("/robots.txt", url)
     been: list[str] = []
     while isinstance(place, Url):
-        answer = await client.get(place, max_body_bytes=BODY_LIMIT_BYTES)
+        answer = await client.get(place, max_body_bytes=BODY_LIMIT_BYTES, fetch_type="robots")
         if isinstance(answer, Failure):
             if answer.reason is Reason.OUR_SHORTAGE or (not been and _was_unreached(answer, place)):
                 return answer

@@ -3,6 +3,8 @@
 import logging
 import time
 
+from gossamer.fetch.meter import UNMEASURED, FetchMeter
+
 _LOG = logging.getLogger("gossamer.fetch")
 
 #: Long enough for some requests to end and give back what they hold.
@@ -17,7 +19,8 @@ class Shortage:
     Workers report to it, the feeder asks it. It is never a site's fault, so no site hears of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, meter: FetchMeter = UNMEASURED) -> None:
+        self._meter = meter
         self.failures = 0
         self.pauses = 0
         self.is_spool_stuck = False
@@ -44,6 +47,7 @@ class Shortage:
         self._pause_seconds = min(max(2 * self._pause_seconds, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         self._until = time.monotonic() + self._pause_seconds
         self.pauses += 1
+        self._meter.fell_short()
 
     def survived(self) -> None:
         """A request went through; after a pause that ends the episode."""

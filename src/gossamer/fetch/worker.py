@@ -20,6 +20,7 @@ from gossamer.errors import GossamerError
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Work
+from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache, Standing
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
@@ -71,6 +72,7 @@ class Worker:
         robots: RobotsCache,
         deliveries: Deliveries,
         shortage: Shortage,
+        meter: FetchMeter = UNMEASURED,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.busy = 0
@@ -86,6 +88,7 @@ class Worker:
         self._robots = robots
         self._deliveries = deliveries
         self._shortage = shortage
+        self._meter = meter
         self._chance = chance
 
     async def run(self, queue: asyncio.Queue[Work]) -> None:
@@ -112,6 +115,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (the per-URL guard)
             # One URL must not end the process. It goes to the tail, so that its attempts bound this.
             self.errors += 1
+            self._meter.erred()
             _LOG.exception("an error of ours at %s", work.lease.url)
             self._end(visit, Reason.PROTOCOL, detail=f"an error of ours: {type(error).__name__}: {error}"[:500])
 

@@ -90,6 +90,10 @@ class AdmissionRules:
         self._skipped = frozenset(word.lower().lstrip(".") for word in scope.skip_extensions.split())
         self._include = re.compile(scope.include) if scope.include else None
         self._exclude = re.compile(scope.exclude) if scope.exclude else None
+        self.exclude(exclusions)
+
+    def exclude(self, exclusions: Exclusions) -> None:
+        """From now on these, and no others."""
         self._exclusions = exclusions
         self._standing = lru_cache(_REMEMBERED_ORIGINS)(self._standing_of) if exclusions else None
 

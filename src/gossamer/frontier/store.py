@@ -243,6 +243,13 @@ class Store(Protocol):
 
     async def counts(self, *, now: float) -> Counts: ...
 
+    async def vitals(self) -> dict[str, float]:
+        """What its server says of its own state, by the names of the metrics; of one that tells nothing: nothing.
+
+        Does not wait for a server that is away: then it is nothing, too.
+        """
+        return {}
+
     async def find(self, candidate: Candidate) -> Sighting:
         """Where a URL is; of the candidate, only site and fingerprints matter. Changes nothing, locks nothing.
 

@@ -30,6 +30,7 @@ from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
 from gossamer.parse.candidates import Candidates
 from gossamer.parse.isolated import read_apart
+from gossamer.parse.meter import UNMEASURED, ParseMeter
 from gossamer.parse.note import PageNote
 from gossamer.parse.record import Reading, read_answer
 from gossamer.records import Answer, Candidate, Finished, Outcome, Reason, Result
@@ -129,6 +130,7 @@ class Parser:
         sinks: Sequence[Sink],
         rules: AdmissionRules,
         note: PageNote,
+        meter: ParseMeter = UNMEASURED,
         suspects: Collection[tuple[str, int]] = frozenset(),
     ) -> None:
         self._name = name
@@ -139,6 +141,7 @@ class Parser:
         self._sinks = sinks
         self._limits = rules.limits
         self._note = note
+        self._meter = meter
         self._suspects = suspects
         self._candidates = Candidates(rules, settings.url)
         self._batch_outcomes = max(1, settings.parse.parser_workers // 2)
@@ -201,6 +204,7 @@ class Parser:
             self._spool.quarantine(path)
             await self._store.unspool(segment)
             self._statistics.damaged_segments += 1
+            self._meter.damaged()
             return
         finished: list[Finished] = []
         batch = _Batch(finished=finished)
@@ -227,11 +231,15 @@ class Parser:
         if outcome.result is Result.RETRY:
             return  # the record of an attempt; its URL is back in its queue
         if outcome.is_page and outcome.answer is not None:
+            began_at = time.perf_counter()
             reading = await self._read_page(segment, index, outcome.answer)
             if reading is None:
                 entry.reason = Reason.PARSE_CRASH
+                self._meter.crashed()
             else:
                 page = entry.page = reading.record
+                self._meter.read(outcome, page, time.perf_counter() - began_at)
+                _LOG.debug("read: %s", lease.url)
                 batch.weight += len(page.text or "") + len(page.main_text or "")
                 batch.weight += len(reading.links) * (LINK_WEIGHT + len(reading.base.text))
                 self._statistics.links_found += page.links
@@ -294,6 +302,7 @@ class Parser:
     async def _commit(self) -> None:
         await self._settle()
         if self._uncommitted_since is not None:
+            began_at = time.monotonic()
             while True:
                 try:
                     await self._committer.commit()
@@ -302,6 +311,7 @@ class Parser:
                     await self._wait_for_room(error)
             self._statistics.is_short = 0
             self._statistics.commits += 1
+            self._meter.committed(time.monotonic() - began_at)
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
 
     async def _with_room(self, work: Callable[[], T]) -> T:

@@ -25,10 +25,14 @@ class Pressure:
     Of pages and bytes the worse counts. A fetcher's feeder updates it, and waits as long as it says before it leases.
     """
 
-    def __init__(self, settings: SpoolSettings, jitter: Callable[[], float]) -> None:
-        """`jitter` gives numbers from 0 to 1, so that the fetchers of a crawl do not all wake at once."""
+    def __init__(
+        self, settings: SpoolSettings, jitter: Callable[[], float], pressed: Callable[[State], None] | None = None
+    ) -> None:
+        """`jitter` gives numbers from 0 to 1, so that the fetchers of a crawl do not all wake at once; `pressed` hears
+        when it begins to be SOFT or HARD."""
         self._settings = settings
         self._jitter = jitter
+        self._pressed = pressed
         self._fullness = 0.0
         self.state = State.OPEN
         self.soft_events = 0
@@ -45,6 +49,8 @@ class Pressure:
             self.soft_events += state is State.SOFT
             self.hard_events += state is State.HARD
             self.state = state
+            if self._pressed is not None and state is not State.OPEN:
+                self._pressed(state)
 
     def pause_seconds(self) -> float:
         """How long to wait before the next leases; if HARD, before looking again."""

@@ -13,6 +13,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import PoolUse
+from gossamer.frontier.stores.slowness import note_held
 from gossamer.url import redacted
 
 #: Of one attempt at a call; a batch takes milliseconds.
@@ -122,6 +123,7 @@ class Pool:
             self._waiting -= 1
             self._waited_seconds += time.monotonic() - began_at
         self._in_use += 1
+        since = time.monotonic()
         connection = await self._take()
         self._taken += 1
         is_whole = False
@@ -137,6 +139,7 @@ class Pool:
             return answer
         finally:
             self._give_back(connection, is_whole=is_whole)
+            note_held(since)
 
     async def _take(self) -> Connection:
         """A connection that stands. Without one, the place in the pool is free again."""

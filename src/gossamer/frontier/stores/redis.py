@@ -27,6 +27,7 @@ from gossamer.frontier.stores.redis_looking import RedisLooking
 from gossamer.frontier.stores.redis_pool import Reply, packed
 from gossamer.frontier.stores.redis_queues import Queues
 from gossamer.frontier.stores.redis_server import RedisServer
+from gossamer.frontier.stores.redis_vitals import vitals
 from gossamer.frontier.stores.robots_copies import decode_robots, encode_robots
 from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.server_clock import ClockFacts, ServerClock, at_begin_of_run
@@ -298,6 +299,9 @@ class RedisStore(Store):
 
     async def find(self, candidate: Candidate) -> Sighting:
         return await self._looking.find(candidate)
+
+    async def vitals(self) -> dict[str, float]:
+        return await vitals(self._server)
 
     async def site_states(self, sites: Collection[str]) -> dict[str, SiteState]:
         return await self._looking.site_states(sites)

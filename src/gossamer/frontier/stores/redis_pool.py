@@ -15,6 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from gossamer.errors import UsageError
 from gossamer.frontier.store import PoolUse
+from gossamer.frontier.stores.slowness import note_held
 from gossamer.url import redacted
 
 #: One attempt at a call, connecting included. Calls take milliseconds; a server that forks or writes its file may
@@ -112,6 +113,7 @@ class Pool:
     async def call(self, words: bytes) -> Reply:
         """The answer to one packed command. Raises what redis-py raises, or TimeoutError."""
         await self._permit()
+        since = time.monotonic()
         self._in_use += 1
         connection: AbstractConnection | None = None
         try:
@@ -136,6 +138,7 @@ class Pool:
         finally:
             self._in_use -= 1
             self._permits.release()
+            note_held(since)
 
     async def _permit(self) -> None:
         if not self._permits.locked():

@@ -1,5 +1,6 @@
 """A Redis server as the store sees it: scripts by name, and what its errors mean."""
 
+import asyncio
 import functools
 import hashlib
 import ssl
@@ -22,6 +23,8 @@ from gossamer.frontier.store import PoolUse
 from gossamer.frontier.stores.redis_pool import Address, Pool, Reply, command, packed
 from gossamer.frontier.stores.server import Calls, Trouble
 
+#: For a question that is not worth a wait.
+ONCE_SECONDS = 2.0
 #: Answers that begin with one of these pass.
 _TROUBLES = {
     "LOADING": Trouble.STARTING,
@@ -131,6 +134,14 @@ class RedisServer:
     async def ask(self, verb: str, *words: bytes, patience_seconds: float | None = None) -> Reply:
         """The answer to a plain command."""
         return await self._calls.make(verb, lambda: self._pool.call(command(*words)), patience_seconds=patience_seconds)
+
+    async def ask_once(self, *words: bytes) -> Reply | None:
+        """The answer to a plain command; None if there is none now, for whatever reason."""
+        try:
+            async with asyncio.timeout(ONCE_SECONDS):
+                return await self._pool.call(command(*words))
+        except (RedisError, OSError):
+            return None
 
     async def ask_if_allowed(self, verb: str, *words: bytes) -> Reply:
         """The same; None if the server does not let us."""

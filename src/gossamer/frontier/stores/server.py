@@ -1,4 +1,4 @@
-"""Calls to a store on a server: they wait while it is away, and slow ones are named.
+"""Calls to a store on a server: they wait while it is away.
 
 A verb may be repeated after its reply was lost, so every trouble that passes is answered in the same way: wait, and
 make the same call again. A server that is gone for an hour costs an hour, and nobody ends because of it.
@@ -7,7 +7,6 @@ make the same call again. A server that is gone for an hour costs an hour, and n
 import asyncio
 import logging
 import random
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from enum import Enum
@@ -16,9 +15,8 @@ from typing import TypeVar
 import msgspec
 
 from gossamer.errors import GossamerError, StoreUnavailable
+from gossamer.frontier.stores.slowness import verb_in_work
 
-#: A call that takes longer is worth a line: with its batch it takes milliseconds.
-SLOW_SECONDS = 2.0
 #: Between attempts at a server that is away. The first is soon, because most restarts are short; the longest is what
 #: a crawl waits in vain at most when the server is back.
 _FIRST_WAIT_SECONDS = 0.1
@@ -29,8 +27,6 @@ _LONGEST_FULL_SECONDS = 30.0
 _LEAST_ATTEMPT_SECONDS = 5.0
 #: Before a transaction that met another one is tried again: they take milliseconds.
 _AGAIN_SECONDS = 0.02
-#: What the stores and the machinery below them are written in: the caller of a verb stands outside of it.
-_OURS = ("gossamer.frontier.stores", "asyncio")
 
 T = TypeVar("T")
 
@@ -103,6 +99,7 @@ class Calls:
         """
         if patience_seconds is None:
             patience_seconds = self._patience_seconds
+        verb_in_work.set(verb)
         began_at = time.monotonic()
         wait_seconds = _FIRST_WAIT_SECONDS
         while True:
@@ -130,9 +127,6 @@ class Calls:
                 wait_seconds = min(2 * wait_seconds, longest)
             else:
                 self._note_answer()
-                seconds = time.monotonic() - began_at
-                if seconds > SLOW_SECONDS:
-                    _LOG.warning("%s took %.1f s, called by %s", verb, seconds, _caller())
                 return answer
 
     def _note(self, trouble: Trouble, error: Exception) -> None:
@@ -159,16 +153,3 @@ def _attempt_seconds(began_at: float, patience_seconds: float | None) -> float |
 def _said(error: Exception) -> str:
     """Some have no text."""
     return str(error) or type(error).__name__
-
-
-def _caller() -> str:
-    """Who waits for this call: the nearest frame outside of the stores."""
-    frame = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(_OURS):
-            return f"{module}.{frame.f_code.co_name}, line {frame.f_lineno}"
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return "a task of its own"
