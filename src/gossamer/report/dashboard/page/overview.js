@@ -1,0 +1,154 @@
+// The first card: how the crawl is, what limits it, the figures that everybody asks for.
+
+import { about, bytes, counted, duration, full, NONE, percent, perSecond, short } from "./format.js";
+import { byId, make, say, setText, setTitle } from "./elements.js";
+import { failingShare, sumOf, isOurs } from "./reasons.js";
+
+const STATES = {
+  running: "Running",
+  paused: "Paused",
+  stopping: "Stopping",
+  waiting: "Connecting",
+  lost: "No connection",
+};
+
+const BOUNDS = {
+  starting: "Starting:",
+  paused: "Paused:",
+  stopping: "Stopping:",
+  politeness: "Limited by politeness:",
+  "fetch-cpu": "Limited by the CPU of the fetchers:",
+  "parse-cpu": "Limited by the CPU of the parsers:",
+  "machine-cpu": "Limited by the CPU of this machine:",
+  store: "Limited by the store:",
+  dns: "Limited by name resolution:",
+  disk: "Limited by the disk:",
+  shortage: "Short of something:",
+  servers: "Limited by the servers:",
+  work: "Limited by the work there is:",
+};
+
+const NOT_RUNNING = {
+  paused: "nothing new is asked for, until somebody lets it go on",
+  stopping: "what is in flight ends, and everything is written",
+};
+
+export const RECENT_SECONDS = 300;
+// Nobody waits for that: the rate is not what it should be.
+const FAR_SECONDS = 365 * 86400;
+// What a person should look at. Broad crawls have some ten per cent of dead hosts; above a third something is wrong.
+const MANY_FAIL = 0.33;
+const ENOUGH_ASKED = 50;
+const LITTLE_DISK = 0.05;
+const LITTLE_MEMORY = 0.05;
+// A sample is taken every five seconds; so much later the leader is busy with something else.
+const OLD_SAMPLE_SECONDS = 30;
+
+let shownState = null;
+
+export function showState(state, { quiet = false } = {}) {
+  if (state === shownState) return;
+  byId("state").dataset.state = state;
+  setText(byId("state-text"), STATES[state] ?? state);
+  if (!quiet && shownState !== null) say(`The crawl: ${STATES[state] ?? state}`);
+  shownState = state;
+}
+
+/** `state` is of this moment, and what was measured may be some seconds older. */
+export function showBound(measured, state) {
+  const bound = state in NOT_RUNNING && measured.by !== state ? { by: state, because: NOT_RUNNING[state] } : measured;
+  setText(byId("bound-by"), BOUNDS[bound.by] ?? `${bound.by}:`);
+  setText(byId("bound-because"), bound.because);
+}
+
+export function showLost(words) {
+  setText(byId("bound-by"), "The crawl has ended or cannot be reached.");
+  setText(byId("bound-because"), `${words}These are the last figures; it is asked again from time to time.`);
+}
+
+export function showFacts(facts) {
+  setText(byId("place"), facts.data_directory);
+  setTitle(byId("place"), facts.data_directory);
+  setText(byId("run"), ` · run ${full(facts.run)}`);
+  const delay = `${facts.delay_seconds} s between requests to a site`;
+  setText(byId("facts"), `Gossamer ${facts.version} · store ${facts.store} · ${delay} · times are of your clock`);
+}
+
+export function showFigures({ sample, facts, now }, charts) {
+  if (!sample) return;
+  const { counts } = sample;
+  figure("pages", full(counts.pages));
+  figure("rate", short(sample.pages_per_second), perSecond(sample.pages_per_second));
+  figure("received", bytes(counts.received_bytes), `${full(counts.received_bytes)} bytes`);
+  figure("queued", short(counts.queued), counted(counts.queued, "URL"));
+  figure("elapsed", duration(sample.elapsed_seconds), "of this run");
+  const recent = charts.outcomes(RECENT_SECONDS);
+  const failing = failingShare(Object.keys(recent).length ? recent : sample.outcomes);
+  if (failing) figure("failing", percent(failing.share), `of ${counted(failing.asked, "request")}`);
+  else figure("failing", NONE, "nothing was asked");
+  showLimit(sample, facts, charts.meanRate(RECENT_SECONDS) ?? sample.pages_per_second);
+  showHealth(healthOf(sample, failing, recent, now));
+}
+
+function figure(id, text, title = "") {
+  setText(byId(id), text);
+  setTitle(byId(id), title);
+}
+
+/** The limit that will be reached first. */
+function showLimit(sample, facts, rate) {
+  const limits = [];
+  if (facts.max_pages) {
+    const left = Math.max(0, facts.max_pages - sample.counts.pages);
+    limits.push({
+      share: sample.counts.pages / facts.max_pages,
+      seconds: left === 0 ? 0 : rate > 0 ? left / rate : Infinity,
+      of: `${full(facts.max_pages)} pages`,
+    });
+  }
+  if (facts.max_duration_seconds) {
+    limits.push({
+      share: sample.elapsed_seconds / facts.max_duration_seconds,
+      seconds: Math.max(0, facts.max_duration_seconds - sample.elapsed_seconds),
+      of: duration(facts.max_duration_seconds),
+    });
+  }
+  byId("limit").hidden = !limits.length;
+  if (!limits.length) return;
+  const first = limits.sort((one, other) => one.seconds - other.seconds || other.share - one.share)[0];
+  const time = first.seconds < FAR_SECONDS ? `about ${about(first.seconds)} left` : "no end in sight";
+  const left = first.seconds === 0 ? "reached" : time;
+  setText(byId("limit-name"), `Limit: ${first.of}`);
+  setText(byId("limit-text"), `${percent(Math.min(1, first.share))}, ${left}`);
+  byId("progress").value = Math.min(1, first.share);
+}
+
+function healthOf(sample, failing, recent, now) {
+  const notes = [];
+  const { system, store } = sample;
+  const age = now - sample.at;
+  if (age > OLD_SAMPLE_SECONDS) notes.push(`these figures are ${duration(age)} old`);
+  if (failing && failing.asked >= ENOUGH_ASKED && failing.share > MANY_FAIL) {
+    notes.push(`${percent(failing.share)} of the requests of the last minutes failed`);
+  }
+  const ours = sumOf(recent, (reason) => isOurs(reason) && reason !== "stopped");
+  if (ours) notes.push(`${counted(ours, "URL")} put back for a shortage of this machine`);
+  if (sample.restarts === 1) notes.push("a process was started again");
+  else if (sample.restarts) notes.push(`processes were started again ${full(sample.restarts)} times`);
+  if (store.outages) notes.push(`the store was away ${store.outages === 1 ? "once" : `${full(store.outages)} times`}`);
+  if (system.disk_total_bytes && system.disk_free_bytes < LITTLE_DISK * system.disk_total_bytes) {
+    notes.push(`the disk has only ${bytes(system.disk_free_bytes)} free`);
+  }
+  if (system.memory_total_bytes && system.memory_available_bytes < LITTLE_MEMORY * system.memory_total_bytes) {
+    notes.push(`only ${bytes(system.memory_available_bytes)} of memory are left`);
+  }
+  return notes;
+}
+
+function showHealth(notes) {
+  const list = byId("health");
+  const texts = notes.length ? notes : ["nothing unusual"];
+  if (texts.join() === [...list.children].map((item) => item.textContent).join()) return;
+  list.classList.toggle("fine", !notes.length);
+  list.replaceChildren(...texts.map((text) => make("li", { text })));
+}
