@@ -5,6 +5,8 @@
     status.py    where a crawl stands
     shown.py     what the files have of a URL: its rows (attempts.py) and its answer
     explain.py   why a URL is where it is: from evidence.py, with refusals.py and standings.py, to explanation.py
+    doctor.py    what is wrong with it: processes.py asks those that run, surroundings.py looks at the machine,
+                 problems.py says what to do
     wording.py   times, numbers and outcomes as a person reads them
     reference.py the columns, for the manual
 
