@@ -31,14 +31,20 @@ What became of it goes to the sinks (`sinks/sink.py` says what one is): the arch
 moment of a commit (`sinks/commit.py`): then the URL is finished.
 
 `look/` reads what is left behind, while a crawl runs and after it: `look/tables.py` has the tables, `look/archive.py`
-the records of the archive, `look/explain.py` says what became of a URL and why.
+the records of the archive, `look/explain.py` says what became of a URL and why, `look/doctor.py` what is wrong.
 
-All of this runs in processes that `run/leader.py` starts, watches and ends; `report/` is what they say of themselves.
+All of this runs in processes that `run/leader.py` starts, watches and ends. What they do is counted as it happens
+(`run/meters.py`, into `report/counters.py`; `report/metrics.py` has every metric). Every five seconds the leader adds
+up (`run/observation.py`) and puts a sample (`report/sample.py`) on the board (`report/board.py`), with what limits the
+crawl (`report/bounds.py`). From there the terminal (`report/progress.py`), the metrics (`report/exposition.py`) and the
+dashboard (`report/dashboard/`) show it. `report/diagnosis.py` is loaded when somebody asks what a process holds.
+
 `config.py` holds every setting, `layers.py` reads them from files, environment and flags, `errors.py` is what can go
 wrong with us. `cli/` is the command line.
 
 `testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
 with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/stores/` has a model of the
 store and the suite that every store must pass; `testing/nemesis/` breaks crawls on purpose and looks at what is left;
-`testing/servers.py` starts real Redis and PostgreSQL servers.
+`testing/servers.py` starts real Redis and PostgreSQL servers, `testing/prometheus.py` a Prometheus, and
+`testing/browser.py` drives a real browser.
 """

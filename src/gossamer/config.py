@@ -354,6 +354,34 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default=256 << 20, name="min_free")
     log_level: Annotated[LogLevel, Meta(description="What is written to the log files of the processes.")] = "info"
+    log_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Size at which a process puts its log file aside and begins another; four are kept. 0 leaves"
+            " that to logrotate.",
+            extra={WORDING: SIZE_OR_NONE_WORDING},
+        ),
+    ] = 16 << 20
+
+
+class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a crawl that runs can be looked at. A port that is taken gives way to one of the next twenty."""
+
+    ui_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the dashboard, on this machine alone; 0 is no dashboard.")
+    ] = 8470
+    metrics_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the metrics for Prometheus; 0 is no metrics.")
+    ] = 9470
+    metrics_address: Annotated[
+        str,
+        Meta(
+            pattern=r"^([0-9.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)\Z",
+            description="Address that the metrics are served on; another than 127.0.0.1 shows them to others.",
+            extra={WORDING: "an IP address of this machine, such as 127.0.0.1 or 0.0.0.0"},
+        ),
+    ] = "127.0.0.1"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,3 +397,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parse: ParseSettings = ParseSettings()
     sinks: SinkSettings = SinkSettings()
     run: RunSettings = RunSettings()
+    report: ReportSettings = ReportSettings()

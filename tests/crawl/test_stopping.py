@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,6 +19,14 @@ def until_pages_are_fetched(crawls: Crawls, count: int, process: subprocess.Pope
     while len(crawls.requests()) < count:
         assert process.poll() is None, "the crawl ended before"
         assert time.monotonic() < deadline, "the crawl does not get on"
+        time.sleep(0.05)
+
+
+def until_there(directory: Path, names: set[str], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not all((directory / name).exists() for name in names):
+        assert process.poll() is None, "the crawl ended before"
+        assert time.monotonic() < deadline, f"there are only {sorted(path.name for path in directory.iterdir())}"
         time.sleep(0.05)
 
 
@@ -95,19 +104,30 @@ def test_nothing_is_leased_while_the_disk_is_nearly_full(small_web: Crawls) -> N
     assert_each_once(small_web.pages(), small_web.expected_pages())
 
 
-def test_every_process_reopens_its_log_and_writes_what_it_uses_when_asked(small_web: Crawls) -> None:
+def test_a_signal_to_the_leader_reopens_all_logs_and_another_has_every_process_diagnosed(small_web: Crawls) -> None:
     running = small_web.start("--num-fetcher-processes=2", delay=2)
     until_pages_are_fetched(small_web, 20, running)
     names = {"leader.log", "fetcher-1.log", "parser-0.log"}
     logs = small_web.data / "log"
-    pids = msgspec.json.decode((small_web.data / "processes.json").read_bytes(), type=Processes).started
-    assert len(pids) == 3
+    leader = msgspec.json.decode((small_web.data / "processes.json").read_bytes(), type=Processes).leader
     for name in names:
         (logs / name).rename(logs / f"old-{name}")
-    for number in (signal.SIGHUP, signal.SIGUSR1):
-        for pid in pids:
-            os.kill(pid, number)
-        time.sleep(0.3)
+    os.kill(leader, signal.SIGHUP)
+    until_there(logs, names, running)
+    os.kill(leader, signal.SIGUSR1)
+    until_there(small_web.data / "diagnosis", {name.replace(".log", ".json") for name in names}, running)
     small_web.interrupt(running)
     for name in names:
-        assert "descriptors: {" in (logs / name).read_text("utf-8")
+        assert "diagnosed" in (logs / name).read_text("utf-8")
+
+
+def test_signals_that_were_blocked_by_whoever_started_the_crawl_are_answered(small_web: Crawls) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
+    try:
+        running = small_web.start(delay=2)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    until_pages_are_fetched(small_web, 20, running)
+    os.kill(running.pid, signal.SIGUSR1)
+    until_there(small_web.data / "diagnosis", {"leader.json", "parser-0.json"}, running)
+    small_web.interrupt(running)

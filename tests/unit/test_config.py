@@ -101,7 +101,7 @@ def test_a_number_in_the_file_must_be_a_number() -> None:
         (
             {"zzz": {}},
             "f.toml: unknown section [zzz]; known are "  # noqa: ISC004 (one sentence)
-            "identity, url, scope, politeness, fetch, frontier, spool, parse, sinks, run",
+            "identity, url, scope, politeness, fetch, frontier, spool, parse, sinks, run, report",
         ),
         ({"url": 3}, "f.toml: url = 3 is not a section; write [url] on its own line"),
     ],

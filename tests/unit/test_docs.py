@@ -3,18 +3,22 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gossamer import layers
 from gossamer.cli.main import COMMANDS, command_module, command_parser, overview
 from gossamer.fetch.robots_rules import Reason
+from gossamer.report.metrics import KEPT, TOLD, Metric
+from gossamer.report.sample import BoundBy
 from gossamer.testing.audit.report import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text("utf-8")
 CONFIGURATION_PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+OBSERVING_PAGE = (ROOT / "docs" / "observing.md").read_text("utf-8")
 DEPENDENCIES_PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
 
 
@@ -77,6 +81,27 @@ def test_every_dependency_earns_its_line() -> None:
     assert len(names) > 15
     missing = [name for name in names if not re.search(rf"^\| {re.escape(name)} ", DEPENDENCIES_PAGE, re.MULTILINE)]
     assert missing == []
+
+
+def test_every_metric_is_in_the_manual_with_its_labels_and_what_it_means() -> None:
+    documented = [
+        line for line in OBSERVING_PAGE.splitlines() if re.match(r"\| `(crawler|system|redis|back)\w+` ", line)
+    ]
+    assert documented == [_metric_row(metric) for metric in (*TOLD, *KEPT)]
+    bounds = re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| (`[^|]*) \| .* \|$", _bound_table(), re.MULTILINE)))
+    assert sorted(bounds) == sorted(get_args(BoundBy))
+
+
+def _metric_row(metric: Metric) -> str:
+    labels = [
+        f"`{name}`" + (f": {', '.join(f'`{value}`' for value in values)}" if values else "")
+        for name, values in metric.labels.items()
+    ]
+    return f"| `{metric.name}` | {metric.kind} | {', '.join(labels)} | {metric.meaning} |"
+
+
+def _bound_table() -> str:
+    return OBSERVING_PAGE.partition("| by | what it means |")[2].partition("\n## ")[0]
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

@@ -1,6 +1,5 @@
-"""What a process says of itself: its log, its use of resources, the status line, the summary."""
+"""What a process says of itself: its log, its use of resources, the summary."""
 
-import io
 import json
 import logging
 import os
@@ -14,10 +13,9 @@ import pytest
 
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
-from gossamer.report import status
 from gossamer.report.logs import JsonLines, LogFile
-from gossamer.report.resources import cpu_seconds, descriptor_kinds, own_usage, raise_descriptor_limit, started
-from gossamer.report.status import StatusLine, summarise
+from gossamer.report.resources import cpu_seconds, own_usage, raise_descriptor_limit, started
+from gossamer.report.status import summarise
 
 
 @pytest.fixture
@@ -71,7 +69,6 @@ def test_a_process_knows_what_it_uses() -> None:
         assert own_usage().descriptors == before.descriptors + 1
     assert before.cpu_seconds > 0
     assert before.memory_bytes > 10 << 20
-    assert sum(descriptor_kinds().values()) >= before.descriptors
 
 
 def test_a_process_is_known_again_by_its_start() -> None:
@@ -92,22 +89,6 @@ def test_workers_that_cannot_fit_are_refused_with_the_number_that_can() -> None:
         raise_descriptor_limit(hard)
     assert raise_descriptor_limit(10) == hard
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
-
-
-def test_the_status_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr("gossamer.report.status.time.monotonic", lambda: now[0])
-    stream = io.StringIO()
-    line = StatusLine(stream)
-    line.show(Counts(pages=10), 3)
-    now[0] += status.FILE_SECONDS / 2
-    line.show(Counts(pages=20), 3)
-    assert stream.getvalue() == ""
-    now[0] += status.FILE_SECONDS / 2
-    line.show(Counts(pages=610, admitted=1_000, finished=700, sites_waiting=7), 3, "paused")
-    assert stream.getvalue() == (
-        "0:01:00  610 pages (10.0/s)  3 in flight  300 queued on 7 sites  0 waiting to be parsed  paused\n"
-    )
 
 
 def test_the_summary_tells_failures_from_what_was_kept() -> None:

@@ -32,7 +32,9 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         # Intermixed: `robots FILE --agent TOKEN URL` has a flag between its positional arguments.
-        found, unknown = self.parse_known_intermixed_args(arguments)
+        # That mode knows no `--`, after which nothing is a flag.
+        parse = self.parse_known_args if "--" in arguments else self.parse_known_intermixed_args
+        found, unknown = parse(arguments)
         if unknown:
             known = sorted(set(re.findall(r"--[a-z][a-z-]+", self.format_help())))
             flag = unknown[0].partition("=")[0]

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             shutil.rmtree(data.root, ignore_errors=True)  # nothing was crawled: the same command may come again
         raise
     try:
-        summary = run_crawl(data, settings)
+        summary = run_crawl(data, settings, quiet=arguments.quiet)
     except StoreUnavailable:
         if is_new and not data.which_frontier().is_made:
             shutil.rmtree(data.root, ignore_errors=True)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from gossamer.cli.arguments import Parser, print_row, printable
-from gossamer.cli.running import print_end, run_crawl
+from gossamer.cli.running import add_quiet, print_end, run_crawl
 from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings, RunSettings, Settings
 from gossamer.errors import UsageError
 from gossamer.look.tables import Tables
@@ -32,6 +32,7 @@ SUGGESTED_QUERY = "select site, count(*) from pages group by site order by 2 des
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("--seconds", type=float, metavar="S", default=20.0, help="how long to crawl [20]")
     parser.add_argument("--data-dir", metavar="DIR", help="a new directory for all of it [gossamer-demo-TIME]")
+    add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         copy_seeds(seeds, None, data.seeds, settings.url)
         data.write_settings(settings)
-        summary = run_crawl(data, settings)
+        summary = run_crawl(data, settings, quiet=arguments.quiet)
         log_files = web.log_files
     code = print_end(summary, as_json=False, is_resumable=False)  # its web is gone
     shown = _print_pages(data.root)

@@ -24,6 +24,7 @@ COMMANDS = (
     "export",
     "sites",
     "explain",
+    "doctor",
     "url",
     "robots",
     "parse",

@@ -38,4 +38,4 @@ def run(arguments: argparse.Namespace) -> int:
     data.take()
     take_exclusions(data, exclusions)
     data.write_settings(settings)
-    return print_end(run_crawl(data, settings), as_json=arguments.json)
+    return print_end(run_crawl(data, settings, quiet=arguments.quiet), as_json=arguments.json)

@@ -12,13 +12,15 @@ from gossamer.cli.flags import add_settings
 from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
-from gossamer.report.status import StatusLine, Summary
+from gossamer.report.progress import Terminal
+from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.leader import Leader, process_counts
+from gossamer.run.leader import Leader
+from gossamer.run.places import process_counts
 from gossamer.run.stop import StopReason
 
 #: In the order of the help.
-SECTIONS = ("identity", "run", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
+SECTIONS = ("identity", "run", "report", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
 
 
 def add_crawl_flags(parser: Parser) -> None:
@@ -31,7 +33,14 @@ def add_crawl_flags(parser: Parser) -> None:
         "--seeded-urls-only", action="store_true", help="the same as --scope seeds: only sites that were seeded"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_quiet(parser)
     add_settings(parser, SECTIONS)
+
+
+def add_quiet(parser: Parser) -> None:
+    parser.add_argument(
+        "--quiet", action="store_true", help="say nothing while it runs, but for what needs somebody to see to it"
+    )
 
 
 def scope_flag(arguments: argparse.Namespace) -> None:
@@ -59,15 +68,15 @@ def read_exclusions(file: str | None) -> str | None:
     return text
 
 
-def run_crawl(data: DataDirectory, settings: Settings) -> Summary:
+def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False) -> Summary:
     """One run, from here to its end."""
     fetchers, parsers = process_counts(settings)
-    status = StatusLine(sys.stderr)
-    status.say(
-        f"crawling into {data.root}: fetchers {fetchers} (with {settings.fetch.fetcher_workers} workers each),"
-        f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
-    )
-    return asyncio.run(Leader(data, settings, status).run())
+    with Terminal(sys.stderr, quiet=quiet) as terminal:
+        terminal.say(
+            f"crawling into {data.root}: fetchers {fetchers} (with {settings.fetch.fetcher_workers} workers each),"
+            f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
+        )
+        return asyncio.run(Leader(data, settings, terminal).run())
 
 
 def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:

@@ -113,6 +113,10 @@ def _print(status: Status, rate: str = "") -> None:
         print_row("", "what follows is what the files say")
     else:
         print_row("store", status.store)
+    if status.dashboard is not None:
+        print_row("dashboard", status.dashboard)
+    if status.metrics is not None:
+        print_row("metrics", status.metrics)
     print_row("pages", f"{progress.pages:,}" + (f"; since the last look {rate}" if rate else ""))
     if progress.admitted is not None:
         print_row(

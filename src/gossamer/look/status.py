@@ -15,6 +15,7 @@ from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.store import Store
 from gossamer.look.tables import Tables
+from gossamer.report.dashboard.addresses import read_addresses
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.stores import open_reader
 from gossamer.spool.directory import Backlog, SpoolDirectory
@@ -64,6 +65,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Of the last run; None if there was none."""
     stragglers: int
     """Processes that are still there although their leader is not."""
+    dashboard: str | None
+    """Where a crawl that runs has its dashboard, and its metrics; None if it has none."""
+    metrics: str | None
     run: int | None
     store: str
     store_error: str | None
@@ -90,6 +94,7 @@ async def look(data: DataDirectory, settings: Settings) -> Status:
     """At this moment."""
     last, there = data.processes(), data.running()
     leader = None if last is None else last.leader
+    addresses = read_addresses(data.root) if leader in there else None
     error = None
     try:
         progress = await _from_store(data, settings)
@@ -101,6 +106,8 @@ async def look(data: DataDirectory, settings: Settings) -> Status:
         is_running=leader in there,
         leader=leader,
         stragglers=0 if leader in there else len(there),
+        dashboard=None if addresses is None else addresses.dashboard,
+        metrics=None if addresses is None else addresses.metrics,
         run=last.run or None if last is not None else None,
         store=redacted(settings.frontier.store),
         store_error=error,

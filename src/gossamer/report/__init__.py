@@ -1,1 +1,1 @@
-"""What a crawl says of itself while it runs and when it ends: log files, the status line, the summary, resources."""
+"""What a crawl says of itself: log files, counters and metrics, the terminal, the dashboard, diagnoses, the summary."""

@@ -5,7 +5,6 @@ import ctypes
 import os
 import resource
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +24,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _PROC = Path("/proc")
 #: Whether the system tells how much CPU another process has used.
 HAS_CPU_TIMES = (_PROC / "self/stat").exists()
-_KINDS = ((stat.S_ISSOCK, "socket"), (stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"))
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -51,17 +49,6 @@ def _descriptors() -> int:
     except OSError:
         # Counting needs one itself: all are in use.
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-def descriptor_kinds() -> dict[str, int]:
-    """How many descriptors of each kind this process has open; files by what they are, not by name."""
-    kinds: dict[str, int] = {}
-    for entry in Path("/dev/fd").iterdir():
-        with contextlib.suppress(OSError):
-            mode = os.fstat(int(entry.name)).st_mode
-            kind = next((name for test, name in _KINDS if test(mode)), "other")
-            kinds[kind] = kinds.get(kind, 0) + 1
-    return kinds
 
 
 def cpu_seconds(pid: int) -> float | None:
@@ -90,6 +77,12 @@ def started(pid: int) -> str | None:
         return None
     said = subprocess.run([program, "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603 (a number is all that is passed)
     return said.stdout.strip() or None
+
+
+def descriptor_limit() -> float:
+    """How many this process, and those that it starts, may have open; infinite where there is no limit."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return float("inf") if soft in {resource.RLIM_INFINITY, -1} else float(soft)
 
 
 def raise_descriptor_limit(workers: int) -> int:

@@ -1,24 +1,13 @@
-"""What a crawl tells a person: a line now and then while it runs, and a summary at its end."""
-
-import sys
-import time
-from typing import TextIO
+"""What a crawl tells a person at its end: the summary."""
 
 import msgspec
 
 from gossamer.frontier.store import Counts
-from gossamer.records import Reason
-
-#: Between two lines: where a person looks, and where a log file does.
-TERMINAL_SECONDS = 5.0
-FILE_SECONDS = 60.0
+from gossamer.report.pace import KEPT
 
 #: Above the soft, above the hard limit of the spool; for descriptors, ports, memory or the disk, in a fetcher; for the
 #: disk, in a parser; for a server that was away. The names are those of the processes' own statistics.
 WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits", "store_outages")
-
-#: Outcomes that are no failure.
-_KEPT = {Reason.PAGE, Reason.REDIRECT}
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +51,7 @@ def summarise(
     restarts: int,
     waits: dict[str, int],
 ) -> Summary:
-    failures = {reason: count for reason, count in sorted(counts.outcomes.items()) if reason not in _KEPT}
+    failures = {reason: count for reason, count in sorted(counts.outcomes.items()) if reason not in KEPT}
     dropped = sum(failures.values())
     return Summary(
         stop_reason=stop_reason,
@@ -86,36 +75,3 @@ def summarise(
         restarts=restarts,
         waits=waits,
     )
-
-
-class StatusLine:
-    """Writes a line now and then. It never writes anything that came from the web."""
-
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._interval_seconds = TERMINAL_SECONDS if stream.isatty() else FILE_SECONDS
-        self._began_at = self._last_at = time.monotonic()
-        self._last_pages: int | None = None
-
-    def show(self, counts: Counts, in_flight: int, note: str = "") -> None:
-        """`note` says what the crawl waits for, if it does."""
-        now = time.monotonic()
-        if self._last_pages is None:
-            self._last_pages = counts.pages
-        if now - self._last_at < self._interval_seconds:
-            return
-        rate = (counts.pages - self._last_pages) / (now - self._last_at)
-        self._last_at, self._last_pages = now, counts.pages
-        self.say(
-            f"{_clock(now - self._began_at)}  {counts.pages:,} pages ({rate:.1f}/s)  {in_flight:,} in flight"
-            f"  {counts.queued:,} queued on {counts.sites_waiting:,} sites  {counts.spooled:,} waiting to be parsed"
-            f"{'  ' if note else ''}{note}"
-        )
-
-    def say(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

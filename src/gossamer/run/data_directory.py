@@ -10,6 +10,9 @@ frontier.db        the embedded store; queues/ with one on Redis
 spool/             what is on its way from fetchers to parsers
 warc/, index/, pages/, log/    what the crawl leaves behind; see docs/data.md
 commit/            how far that counts
+metrics/           what each process has counted
+diagnosis/         what each process found in itself, when it was last asked
+dashboard.json     where a crawl that runs can be looked at
 """
 
 import contextlib
@@ -71,6 +74,8 @@ class DataDirectory:
         self.queues = root / "queues"
         self.spool = root / "spool"
         self.log = root / "log"
+        self.metrics = root / "metrics"
+        self.diagnosis = root / "diagnosis"
         self._frontier_file = root / "frontier.json"
         self._processes_file = root / "processes.json"
         self._lock: int | None = None
@@ -144,14 +149,16 @@ class DataDirectory:
         replace_file(self.exclusions_file, text.encode())
 
     def exclusions(self) -> Exclusions:
+        return parse_exclusions(self.exclusions_text(), str(self.exclusions_file))
+
+    def exclusions_text(self) -> str:
         try:
-            text = self.exclusions_file.read_text("utf-8") if self.exclusions_file.exists() else ""
+            return self.exclusions_file.read_text("utf-8") if self.exclusions_file.exists() else ""
         except UnicodeDecodeError as error:
             raise UsageError(
                 f"{str(self.exclusions_file)!r} is no UTF-8 text ({error.reason} at byte {error.start}): something else"
                 " has changed it; give the exclusions anew with --exclude-file"
             ) from None
-        return parse_exclusions(text, str(self.exclusions_file))
 
     # Whose it is.
 

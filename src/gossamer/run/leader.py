@@ -8,25 +8,34 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
-import socket
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import Any
+
+import msgspec
 
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.politeness import LONGEST_HOLD_SECONDS
-from gossamer.frontier.store import Counts, Store
+from gossamer.frontier.store import Counts
+from gossamer.report.board import Board
+from gossamer.report.counters import slot
 from gossamer.report.logs import LogFile
+from gossamer.report.metrics import TROUBLES, Trouble
+from gossamer.report.progress import Terminal, View
 from gossamer.report.resources import give_large_blocks_back, own_usage, raise_descriptor_limit
-from gossamer.report.status import WAITS, StatusLine, Summary, summarise
+from gossamer.report.status import WAITS, Summary, summarise
+from gossamer.run.condition import Condition
+from gossamer.run.controls import LeaderControls
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.orders import Command, Kind, Numbers, Orders
-from gossamer.run.process import answer_signals
+from gossamer.run.observation import Observation
+from gossamer.run.orders import HELD_SIGNALS, Command, Kind
+from gossamer.run.places import OWN_NAME, made_orders, process_counts
+from gossamer.run.process import diagnose
 from gossamer.run.recovery import mend_after, mend_all
+from gossamer.run.showing import Showing, facts_of
 from gossamer.run.stop import StopReason, is_waiting_for_commit, reason_to_stop
 from gossamer.run.supervisor import Supervisor
 from gossamer.run.wiring import Workshop
@@ -47,8 +56,6 @@ PARSERS_LEAVE_SECONDS = 60.0
 SHORT_LEAVE_SECONDS = 8.0
 #: What those that were killed have left is put right in this time, or by the next run.
 MEND_SECONDS = 5.0
-#: A paused crawl goes on when there is so much more room than the limit: not at every file that is deleted.
-DISK_MARGIN = 1.1
 #: Loading so many takes some seconds, in which a person wants to see that something happens.
 SEEDS_WORTH_A_LINE = 100_000
 
@@ -56,62 +63,97 @@ SEEDS_WORTH_A_LINE = 100_000
 class Leader:
     """One run, over a data directory that was taken. `run` is called once, in the event loop whose signals it takes."""
 
-    def __init__(self, data: DataDirectory, settings: Settings, status: StatusLine) -> None:
+    def __init__(self, data: DataDirectory, settings: Settings, terminal: Terminal) -> None:
         self._data = data
         self._settings = settings
-        self._status = status
+        self._terminal = terminal
+        self._condition = Condition(data.root, settings.run.min_free_bytes, self._say)
         self._began_at = time.monotonic()
         self._interrupted = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], Kind | None] = {}
         self._loaded: Loaded | None = None
-        self._is_paused = False
-        self._is_short = False
-        self._is_away = False
+        self._are_told_to_pause = False
         self._is_recorded = True
 
     async def run(self) -> Summary:
         raise_descriptor_limit(self._settings.fetch.fetcher_workers)
         give_large_blocks_back()
         cpu_before = own_usage().cpu_seconds
-        logs = LogFile(self._data.log, "leader", self._settings.run.log_level)
+        logs = LogFile(self._data.log, "leader", self._settings.run.log_level, self._settings.run.log_bytes)
         logs.open()
         try:
             async with contextlib.AsyncExitStack() as stack:
                 # Nothing else is to be seen until the store has answered.
                 line = "waiting for the store, which does not answer yet"
-                saying = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._status.say, line)
+                saying = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._say, line)
                 stack.callback(saying.cancel)
-                workshop = await stack.enter_async_context(Workshop(self._data, self._settings, is_leader=True))
+                workshop = await stack.enter_async_context(
+                    Workshop(self._data, self._settings, OWN_NAME, is_leader=True)
+                )
                 saying.cancel()
                 return await self._lead(workshop, logs, cpu_before)
         finally:
+            # The loop's answers end with it; a signal that comes then must not end us otherwise.
+            signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
             logs.close()
             self._data.give_up()
 
     async def _lead(self, workshop: Workshop, logs: LogFile, cpu_before: float) -> Summary:
+        self._workshop, self._counters = workshop, workshop.counters
         store = self._store = workshop.store
         latest = LONGEST_HOLD_SECONDS + self._settings.politeness.delay_seconds
         run = self._run = await store.begin_run(latest_not_before_seconds=latest)
         await mend_all(self._data, workshop)
         before = await _counts(workshop)
-        supervisor = Supervisor(self._data, lambda dead: mend_after(self._data, workshop, dead), self._record)
-        self._supervisor = supervisor
-        self._listen(logs, store)
-        fetchers, parsers = _orders(self._data, self._settings, run)
-        self._own = workshop.fetcher(fetchers[0])
-        self._owner = fetchers[0].owner
-        self._record()
+        self._condition.counts = before
+        supervisor = self._supervisor = Supervisor(
+            self._data,
+            lambda dead: mend_after(self._data, workshop, dead),
+            changed=self._record,
+            died=lambda: self._counters.add(slot(TROUBLES, Trouble.PROCESS_DEATH)),
+        )
+        self._board = Board(facts_of(self._data, self._settings, run))
+        controls = LeaderControls(
+            self._data,
+            self._condition,
+            interrupt=self._interrupt,
+            reread=lambda: self._tell_all(Command(do="reread")),
+        )
+        self._showing = Showing(
+            self._data.root, self._settings.report, self._board, controls, say=self._terminal.say, warn=self._say
+        )
         try:
+            fetchers, parsers = made_orders(self._data, self._settings, run, self._showing.endpoints)
+            self._own = workshop.fetcher(fetchers[0])
+            self._owner = fetchers[0].owner
+            self._observation = Observation(
+                data=self._data,
+                settings=self._settings,
+                store=store,
+                spool=workshop.spool,
+                name=OWN_NAME,
+                own=self._own,
+                crew=supervisor,
+                condition=self._condition,
+                board=self._board,
+            )
+            self._listen(logs)
+            self._record()
             self._start(self._own.run(), "fetcher")
+            self._start(self._observation.run(), None)
             for orders in (*fetchers[1:], *parsers):
                 self._start(supervisor.keep(orders), orders.kind)
             self._start(self._load_seeds(workshop), None)
             reason = await self._watch(workshop)
             log.info("stopping: %s", reason)
+            self._condition.is_stopping = True
             reason = await self._stop(reason)
-            after = await self._last_counts(workshop)
+            after = self._condition.counts = await self._last_counts(workshop)
+            # The last figures stand as long as somebody may ask for them.
+            await self._observation.take()
         finally:
             await self._leave_nothing_behind()
+            await asyncio.to_thread(self._showing.close)
         log.info("stopped: %s", reason)
         return summarise(
             after,
@@ -123,7 +165,7 @@ class Leader:
             duration_seconds=time.monotonic() - self._began_at,
             cpu_seconds={"leader": own_usage().cpu_seconds - cpu_before, **supervisor.cpu_seconds()},
             restarts=supervisor.restarts,
-            waits={name: self._own_count(name) + supervisor.total(name) for name in WAITS},
+            waits={name: self._observation.count(name) for name in WAITS},
         )
 
     # While it runs.
@@ -131,7 +173,6 @@ class Leader:
     async def _watch(self, workshop: Workshop) -> StopReason:
         """Until there is a reason to stop, or something of ours has failed."""
         counting = asyncio.create_task(self._count(workshop))
-        counts = Counts()
         try:
             while True:
                 self._raise_failure()
@@ -140,17 +181,17 @@ class Leader:
                 # A store that is away answers when it is back; signals, processes and the disk are looked at meanwhile.
                 await asyncio.wait({counting}, timeout=LOOK_SECONDS)
                 if counting.done():
-                    counts, were_seeds_loaded = counting.result()
-                    reason = self._judge(counts, seeds_are_loaded=were_seeds_loaded)
+                    self._condition.counts, were_seeds_loaded = counting.result()
+                    self._condition.are_seeds_loaded = were_seeds_loaded
+                    reason = self._judge(self._condition.counts, seeds_are_loaded=were_seeds_loaded)
                     if reason is not None:
                         return reason
                     counting = asyncio.create_task(self._count(workshop))
                 self._supervisor.end_hanging()
-                self._look_at_disk()
-                self._look_at_shortages(workshop)
+                self._look_around()
                 if not self._is_recorded:
                     self._record()
-                self._status.show(counts, self._in_flight(), self._waits_for(workshop, counts))
+                self._show()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._interrupted.wait(), LOOK_SECONDS)
         finally:
@@ -192,66 +233,52 @@ class Leader:
         def progress(loaded: Loaded) -> None:
             self._loaded = loaded
             if loaded.lines >= SEEDS_WORTH_A_LINE and loaded.lines % SEEDS_WORTH_A_LINE == 0:
-                self._status.say(f"{loaded.lines:,} seeds read, {loaded.admitted:,} admitted")
+                self._terminal.say(f"{loaded.lines:,} seeds read, {loaded.admitted:,} admitted")
 
         loaded = await loader.load(progress)
         log.info("seeds: %d lines, %d admitted, refused: %s", loaded.lines, loaded.admitted, loaded.refused)
 
-    def _look_at_disk(self) -> None:
-        limit = self._settings.run.min_free_bytes
-        free = shutil.disk_usage(self._data.root).free
-        if not self._is_paused and free < limit:
-            self._is_paused = True
-            self._warn(f"the disk is nearly full ({free} bytes free): nothing is leased until there is room")
-            self._tell_fetchers(Command(do="pause"))
-        elif self._is_paused and free > limit * DISK_MARGIN:
-            self._is_paused = False
-            self._warn(f"there is room on the disk again ({free} bytes free): going on")
-            self._tell_fetchers(Command(do="go-on"))
+    def _look_around(self) -> None:
+        """At the disk, the store and the processes; and what a person has said on the dashboard."""
+        condition, outages = self._condition, self._condition.outages
+        condition.look_at_disk()
+        condition.look_at_shortages(self._store, is_short=bool(self._observation.count("is_short")))
+        if condition.outages > outages:
+            self._counters.add(slot(TROUBLES, Trouble.STORE_OUTAGE))
+        if condition.is_paused != self._are_told_to_pause:
+            self._are_told_to_pause = condition.is_paused
+            self._tell_fetchers(Command(do="pause" if condition.is_paused else "go-on"))
 
-    def _look_at_shortages(self, workshop: Workshop) -> None:
-        """Of any process, as it reports it; the log files may be on the very disk that is full."""
-        is_away = workshop.store.is_away
-        if is_away != self._is_away:
-            self._is_away = is_away
-            self._warn("the store does not answer: waiting for it" if is_away else "the store is back: going on")
-        is_short = bool(workshop.store.is_full or self._own_count("is_short") or self._supervisor.total("is_short"))
-        if is_short and not self._is_short:
-            self._warn("short of disk, descriptors or memory: waiting for it; the log files say who, and for what")
-        elif self._is_short and not is_short:
-            self._warn("the shortage is over: going on")
-        self._is_short = is_short
-
-    def _warn(self, line: str) -> None:
-        """To the log and to the person: what concerns the disk may not reach the one."""
-        log.warning("%s", line)
-        self._status.say(line)
+    def _show(self) -> None:
+        observation, limits = self._observation, self._settings.run
+        self._board.state = self._condition.state
+        self._terminal.show(
+            View(
+                counts=self._condition.counts,
+                elapsed_seconds=time.monotonic() - self._began_at,
+                in_flight=observation.in_flight(),
+                workers=process_counts(self._settings)[0] * self._settings.fetch.fetcher_workers,
+                backlog_pages=observation.backlog().pages,
+                sample=self._board.sample,
+                max_pages=limits.max_pages,
+                max_duration_seconds=limits.max_duration_seconds,
+                state=self._condition.state,
+                dashboard=self._showing.addresses.dashboard or "",
+                data_directory=str(self._data.root),
+            )
+        )
 
     def _tell_fetchers(self, command: Command) -> None:
         self._own.obey(command)
         self._supervisor.tell("fetcher", command)
 
-    def _waits_for(self, workshop: Workshop, counts: Counts) -> str:
-        if workshop.store.is_away:
-            return "waits: the store does not answer"
-        if self._is_paused:
-            return f"paused: less than {self._settings.run.min_free_bytes:,} bytes free on the disk"
-        if self._is_short:
-            return "waits: short of disk, descriptors or memory"
-        if counts.sites_waiting and not counts.sites_ready and not counts.sites_busy:
-            return f"all {counts.sites_waiting:,} sites are cooling"
-        return ""
+    def _tell_all(self, command: Command) -> None:
+        self._tell_fetchers(command)
+        self._supervisor.tell("parser", command)
 
-    def _in_flight(self) -> int:
-        numbers: Iterable[Numbers] = (
-            self._own.numbers(),
-            *(report.numbers for report in self._supervisor.reports("fetcher")),
-        )
-        return sum(count for one in numbers if isinstance(count := one.get("in_flight", 0), int))
-
-    def _own_count(self, name: str) -> int:
-        count = self._own.numbers().get(name, 0)
-        return count if isinstance(count, int) else 0
+    def _say(self, line: str) -> None:
+        """What a person must not miss."""
+        self._terminal.say(line, important=True)
 
     def _refused(self) -> dict[str, int]:
         total: Counter[str] = Counter(self._supervisor.refused)
@@ -269,11 +296,23 @@ class Leader:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    def _listen(self, logs: LogFile, store: Store) -> None:
+    def _listen(self, logs: LogFile) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt)
-        answer_signals(loop, logs, store)
+        loop.add_signal_handler(signal.SIGHUP, self._reopen_logs, logs)
+        loop.add_signal_handler(signal.SIGUSR1, self._diagnose)
+        # Whoever started us may have blocked them.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
+
+    def _reopen_logs(self, logs: LogFile) -> None:
+        logs.reopen()
+        self._supervisor.send(signal.SIGHUP)
+
+    def _diagnose(self) -> None:
+        self._supervisor.send(signal.SIGUSR1)
+        sample = msgspec.to_builtins(self._board.sample)
+        diagnose(self._data, "leader", self._workshop, self._own, sample=sample, state=self._condition.state)
 
     def _interrupt(self) -> None:
         if self._interrupted.is_set():
@@ -281,7 +320,7 @@ class Leader:
             self._supervisor.kill()
             os._exit(StopReason.INTERRUPTED.exit_code)
         self._interrupted.set()
-        self._status.say("stopping; a second interrupt leaves at once")
+        self._say("stopping; a second interrupt leaves at once")
 
     async def _stop(self, reason: StopReason) -> StopReason:
         """Everybody leaves, in order. An interrupt on the way leaves the rest of the spool for the resume."""
@@ -315,8 +354,9 @@ class Leader:
         until = float("inf") if patience_seconds is None else time.monotonic() + patience_seconds
         while waiting and time.monotonic() < until:
             _, waiting = await asyncio.wait(waiting, timeout=LOOK_SECONDS)
+            self._show()
             # The store may have gone away just now, when nobody looks at it any more.
-            if self._is_short or self._store.is_away:
+            if self._condition.is_short or self._store.is_away:
                 until = min(until, short_until)
         if waiting:
             log.warning("%d of the %ss do not leave and are ended", len(waiting), kind)
@@ -350,34 +390,3 @@ class Leader:
 
 async def _counts(workshop: Workshop) -> Counts:
     return await workshop.store.counts(now=await workshop.store.now())
-
-
-def _orders(data: DataDirectory, settings: Settings, run: int) -> tuple[list[Orders], list[Orders]]:
-    """For fetchers and parsers; the slots are divided among the fetchers. The first orders are the leader's own."""
-    fetchers, parsers = process_counts(settings)
-    # Unique among all processes that may ever share this store.
-    owner = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
-
-    def orders(kind: Kind, index: int) -> Orders:
-        return Orders(
-            kind=kind,
-            index=index,
-            name=f"{kind}-{index}",
-            owner=f"{owner}-{index}",
-            slots=list(range(index, settings.url.slots, fetchers)) if kind == "fetcher" else [],
-            run=run,
-            data=str(data.root),
-            settings=settings,
-        )
-
-    return [orders("fetcher", index) for index in range(fetchers)], [
-        orders("parser", index) for index in range(parsers)
-    ]
-
-
-def process_counts(settings: Settings) -> tuple[int, int]:
-    """Fetchers and parsers. Parsing a page costs two to three times as much as fetching it."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    fetchers = settings.fetch.num_fetcher_processes or max(1, processors // 3)
-    parsers = settings.parse.num_parser_processes or max(1, processors - processors // 3 - 1)
-    return min(fetchers, settings.url.slots), parsers

@@ -4,12 +4,14 @@ The first line to a process is its `Orders`, every further one a `Command`; it a
 and a last one when it leaves. The end of its standard input means that the leader is gone, and that it must go too.
 """
 
+import signal
 from typing import Literal
 
 import msgspec
 
 from gossamer.config import Settings
 from gossamer.report.resources import Usage
+from gossamer.report.sample import RecentPage, SiteActivity
 
 Kind = Literal["fetcher", "parser"]
 Numbers = dict[str, int | dict[str, int]]
@@ -17,6 +19,8 @@ Numbers = dict[str, int | dict[str, int]]
 
 #: How often a process reports.
 REPORT_SECONDS = 0.5
+#: What a person sends to a process: of one that has just been started and does not answer yet, they would be the end.
+HELD_SIGNALS = frozenset({signal.SIGHUP, signal.SIGUSR1})
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -40,12 +44,15 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     settings: Settings
     suspects: list[Suspect] = []
+    forbidden: list[tuple[str, int]] = []
+    """Endpoints of the leader's own servers: no page may send a fetcher there."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is told while it runs."""
 
-    do: Literal["drain", "commit", "pause", "go-on"]
+    do: Literal["drain", "commit", "pause", "go-on", "reread"]
+    """`reread`: the exclude file has changed."""
     empty_spool: bool = False
     """Of `drain`, to a parser: what is fetched is parsed first."""
 
@@ -55,3 +62,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     usage: Usage
     numbers: Numbers = {}
+    sites: list[SiteActivity] | None = None
+    """Of a fetcher, now and then; None is nothing new. So are the pages of a parser."""
+    recent: list[RecentPage] | None = None

@@ -9,24 +9,20 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from gossamer.errors import GossamerError, StoreUnavailable
-from gossamer.frontier.store import Store
+from gossamer.report.dashboard.addresses import read_addresses
 from gossamer.report.logs import LogFile
-from gossamer.report.resources import (
-    descriptor_kinds,
-    give_large_blocks_back,
-    limit_memory,
-    own_usage,
-    raise_descriptor_limit,
-)
+from gossamer.report.resources import give_large_blocks_back, limit_memory, raise_descriptor_limit
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.orders import REPORT_SECONDS, Command, Numbers, Orders, Report
-from gossamer.run.stores import store_numbers
+from gossamer.run.orders import HELD_SIGNALS, REPORT_SECONDS, Command, Orders, Report
 from gossamer.run.wiring import Workshop
 
 log = logging.getLogger("gossamer.run")
@@ -36,6 +32,8 @@ LEAVE_SECONDS = 8.0
 #: Of a parser. A usual page takes it to 50 MB, the costliest that is known to 200 (see taming.py), and what is read
 #: ahead of the sinks comes on top. A page that wants more kills its parser, and is then read apart as any poison page.
 PARSER_MEMORY_BYTES = 448 << 20
+#: Reports with one that has sites and pages in it: those are looked at every five seconds.
+BY_NAME_EVERY = 8
 
 
 class Work(Protocol):
@@ -43,18 +41,19 @@ class Work(Protocol):
 
     async def run(self) -> None: ...
     def obey(self, command: Command) -> None: ...
-    def numbers(self) -> Numbers: ...
+    def report(self, *, by_name: bool) -> Report: ...
+    def connections(self) -> dict[int, str]: ...
 
 
 async def serve(orders: Orders) -> None:
     """Everything between the orders and the exit."""
     data = DataDirectory(Path(orders.data))
-    logs = LogFile(data.log, orders.name, orders.settings.run.log_level)
+    logs = LogFile(data.log, orders.name, orders.settings.run.log_level, orders.settings.run.log_bytes)
     logs.open()
     try:
-        async with Workshop(data, orders.settings) as workshop:
+        async with Workshop(data, orders.settings, orders.name) as workshop:
             work: Work = workshop.fetcher(orders) if orders.kind == "fetcher" else workshop.parser(orders)
-            await _serve(work, workshop.store, logs)
+            await _serve(work, logs, partial(diagnose, data, orders.name, workshop, work))
     except StoreUnavailable as error:
         log.error("%s", error)  # noqa: TRY400 (the leader says it to the person)
         raise
@@ -62,20 +61,25 @@ async def serve(orders: Orders) -> None:
         logs.close()
 
 
-async def _serve(work: Work, store: Store, logs: LogFile) -> None:
+async def _serve(work: Work, logs: LogFile, diagnose: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     leave = Command(do="drain")
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.obey, leave)
-    answer_signals(loop, logs, store)
+    loop.add_signal_handler(signal.SIGHUP, logs.reopen)
+    loop.add_signal_handler(signal.SIGUSR1, diagnose)
+    # Those that came while there was nobody to answer are answered now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
     commands = loop.create_task(_hear(work))
     reports = loop.create_task(_report_on(work))
     try:
         await work.run()
     finally:
+        # The loop's answers end with it; a signal that comes then must not end us otherwise.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
         for task in (commands, reports):
             task.cancel()
-        _say(Report(usage=own_usage(), numbers=work.numbers()))
+        _say(work.report(by_name=True))
 
 
 async def _hear(work: Work) -> None:
@@ -92,9 +96,11 @@ async def _hear(work: Work) -> None:
 
 async def _report_on(work: Work) -> None:
     os.set_blocking(sys.stdout.fileno(), False)
+    turn = 0
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        _say(Report(usage=own_usage(), numbers=work.numbers()))
+        turn += 1
+        _say(work.report(by_name=turn % BY_NAME_EVERY == 0))
 
 
 def _say(report: Report) -> None:
@@ -103,22 +109,20 @@ def _say(report: Report) -> None:
         os.write(sys.stdout.fileno(), msgspec.json.encode(report) + b"\n")
 
 
-def answer_signals(loop: asyncio.AbstractEventLoop, logs: LogFile, store: Store) -> None:
-    """SIGHUP reopens the log, SIGUSR1 writes what the process uses into it; in the leader as in all others."""
-    loop.add_signal_handler(signal.SIGHUP, logs.reopen)
-    loop.add_signal_handler(signal.SIGUSR1, _log_usage, store)
-
-
-def _log_usage(store: Store) -> None:
-    usage = own_usage()
-    log.warning(
-        "uses %.1f CPU seconds, %d bytes of memory, %d descriptors: %s; store: %s",
-        usage.cpu_seconds,
-        usage.memory_bytes,
-        usage.descriptors,
-        descriptor_kinds(),
-        store_numbers(store),
+def diagnose(data: DataDirectory, name: str, workshop: Workshop, work: Work, **more: object) -> None:
+    """Into the data directory. What it takes is loaded only now, and is in no process that nobody asks."""
+    path = data.diagnosis / f"{name}.json"
+    secrets = {workshop.store_url} | ({said.token} if (said := read_addresses(data.root)) else set())
+    import_module("gossamer.report.diagnosis").write(
+        path,
+        process=name,
+        data=data.root,
+        store_endpoints=workshop.store_endpoints,
+        web=work.connections(),
+        secrets=secrets,
+        extra={"numbers": work.report(by_name=False).numbers, **more},
     )
+    log.warning("diagnosed: %s", path)
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from gossamer.errors import CrashLoop
 from gossamer.parse.note import read_note
 from gossamer.report.resources import HAS_CPU_TIMES, cpu_seconds
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.orders import Command, Kind, Orders, Report, Suspect
+from gossamer.run.orders import HELD_SIGNALS, Command, Kind, Orders, Report, Suspect
 
 log = logging.getLogger("gossamer.run")
 
@@ -32,6 +33,8 @@ FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 #: Who was killed is gone in milliseconds, unless the system itself is stuck.
 KILLED_SECONDS = 5.0
+#: With sites and pages of the longest names it comes to 50 KB.
+LONGEST_REPORT_BYTES = 1 << 20
 #: A page that took two parsers with it is not given to a third.
 DEATHS_ON_ONE_PAGE = 2
 #: CPU time on one page after which a parser hangs; the worst page known takes one second.
@@ -50,6 +53,8 @@ class Child:
     def __init__(self, orders: Orders, process: asyncio.subprocess.Process) -> None:
         self.orders = orders
         self.report: Report | None = None
+        self.by_name: Report | None = None
+        """The last one that had names in it."""
         self._process = process
 
     @property
@@ -58,16 +63,22 @@ class Child:
 
     @classmethod
     async def start(cls, orders: Orders, lock: int) -> "Child":
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "gossamer.run.process",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            pass_fds=(lock,),
-            env=os.environ | (PARSER_ENVIRONMENT if orders.kind == "parser" else {}),
-            start_new_session=True,  # an interrupt from the keyboard is the leader's; the others hear of it from there
-        )
+        # It inherits what is held back, until it can answer.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "gossamer.run.process",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=LONGEST_REPORT_BYTES,
+                pass_fds=(lock,),
+                env=os.environ | (PARSER_ENVIRONMENT if orders.kind == "parser" else {}),
+                start_new_session=True,  # an interrupt from the keyboard is the leader's; the others hear of it there
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         child = cls(orders, process)
         child._say(msgspec.json.encode(orders))
         return child
@@ -76,8 +87,11 @@ class Child:
         self._say(msgspec.json.encode(command))
 
     def kill(self) -> None:
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            self._process.send_signal(number)
 
     async def ended(self) -> None:
         await self._process.wait()
@@ -87,7 +101,9 @@ class Child:
         assert self._process.stdout is not None  # noqa: S101 (opened in `start`; for the type checker)
         while line := await self._process.stdout.readline():
             with contextlib.suppress(msgspec.DecodeError):
-                self.report = msgspec.json.decode(line, type=Report)
+                report = self.report = msgspec.json.decode(line, type=Report)
+                if report.sites is not None or report.recent is not None:
+                    self.by_name = report
         code = await self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -101,10 +117,14 @@ class Child:
 class Supervisor:
     """All started processes of one run. The leader calls `keep` for every place, as a task each."""
 
-    def __init__(self, data: DataDirectory, mend_after: MendAfter, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, data: DataDirectory, mend_after: MendAfter, *, changed: Callable[[], None], died: Callable[[], None]
+    ) -> None:
+        """`changed` hears when others are there than before, `died` when one ends that was not told to."""
         self._data = data
         self._mend_after = mend_after
         self._changed = changed
+        self._died = died
         self._children: dict[tuple[Kind, int], Child] = {}
         self.restarts = 0
         self.refused: Counter[str] = Counter()
@@ -116,6 +136,8 @@ class Supervisor:
         self._finished = 0
         self._deaths_on: dict[Suspect, int] = {}
         self._last_words: dict[Kind, Command] = {}
+        self._standing: dict[Kind, Command] = {}
+        """What holds until it is taken back: one that is started again hears it first."""
         self._restarts: dict[Kind, bool] = {"fetcher": True, "parser": True}
         self._pages_in_work: dict[str, tuple[tuple[str, int] | None, float]] = {}
 
@@ -126,6 +148,15 @@ class Supervisor:
     @property
     def owners(self) -> list[str]:
         return [child.orders.owner for child in self._children.values() if child.orders.kind == "fetcher"]
+
+    @property
+    def children(self) -> list[Child]:
+        return list(self._children.values())
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal, to all."""
+        for child in self._children.values():
+            child.send(number)
 
     def reports(self, kind: Kind) -> list[Report]:
         return [child.report for (k, _), child in self._children.items() if k == kind and child.report is not None]
@@ -158,6 +189,8 @@ class Supervisor:
                 "cannot be started", life, partial(Child.start, life, self._data.lock)
             )
             self._changed()
+            if orders.kind in self._standing:
+                child.tell(self._standing[orders.kind])
             if orders.kind in self._last_words:
                 child.tell(self._last_words[orders.kind])
             code = await child.watch()
@@ -191,6 +224,7 @@ class Supervisor:
 
     async def _after_death(self, orders: Orders, code: int) -> None:
         is_to_restart = self._restarts[orders.kind]
+        self._died()
         log.warning("%s ended by itself with code %d%s", orders.name, code, " and is started again" * is_to_restart)
         is_explained = orders.kind == "parser" and self._blame_page(orders)
         await self._until_done("left what cannot be mended", orders, partial(self._mend_after, orders))
@@ -228,6 +262,8 @@ class Supervisor:
             self._deaths = 0
 
     def tell(self, kind: Kind, command: Command) -> None:
+        if command.do in {"pause", "go-on"}:
+            self._standing[kind] = command
         for (one, _), child in self._children.items():
             if one == kind:
                 child.tell(command)

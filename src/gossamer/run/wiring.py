@@ -11,15 +11,19 @@ from typing import Self
 import msgspec
 
 from gossamer.config import Settings
+from gossamer.errors import UsageError
 from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.frontier.admission import AdmissionRules
-from gossamer.frontier.store import Store
 from gossamer.parse.note import PageNote
 from gossamer.parse.worker import Parser
+from gossamer.report.counters import SUFFIX, Counters
 from gossamer.report.lag import LoopLag
+from gossamer.report.resources import own_usage
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.orders import Command, Numbers, Orders
+from gossamer.run.metered_store import MeteredStore
+from gossamer.run.meters import FetchCounting, ParseCounting, StoreCounting
+from gossamer.run.orders import Command, Numbers, Orders, Report
 from gossamer.run.stores import open_store, store_endpoints, store_numbers
 from gossamer.sinks.commit import Committer
 from gossamer.sinks.sink import Sink
@@ -35,10 +39,11 @@ MadeSinks = Callable[[DataDirectory, Settings, Orders], list[Sink]]
 class FetcherWork:
     """A fetcher with its client, as a process or the leader runs it."""
 
-    def __init__(self, client: Client, fetcher: Fetcher, store: Store) -> None:
+    def __init__(self, client: Client, fetcher: Fetcher, workshop: "Workshop", counting: FetchCounting) -> None:
         self._client = client
         self._fetcher = fetcher
-        self._store = store
+        self._workshop = workshop
+        self._counting = counting
         self._lag = LoopLag()
 
     async def run(self) -> None:
@@ -57,18 +62,25 @@ class FetcherWork:
             self._fetcher.pause()
         elif command.do == "go-on":
             self._fetcher.go_on()
+        elif command.do == "reread":
+            self._workshop.reread_exclusions()
 
-    def numbers(self) -> Numbers:
+    def connections(self) -> dict[int, str]:
+        return self._client.connections()
+
+    def report(self, *, by_name: bool) -> Report:
         own = msgspec.to_builtins(self._fetcher.statistics())
-        return msgspec.convert(own | self._lag.numbers() | store_numbers(self._store), Numbers)
+        numbers = msgspec.convert(own | self._lag.numbers() | store_numbers(self._workshop.store), Numbers)
+        return Report(usage=own_usage(), numbers=numbers, sites=self._counting.sites.told() if by_name else None)
 
 
 class ParserWork:
     """A parser with its note."""
 
-    def __init__(self, parser: Parser, note: PageNote, store: Store) -> None:
+    def __init__(self, parser: Parser, note: PageNote, workshop: "Workshop", counting: ParseCounting) -> None:
         self._parser = parser
-        self._store = store
+        self._workshop = workshop
+        self._counting = counting
         self._note = note
 
     async def run(self) -> None:
@@ -82,20 +94,36 @@ class ParserWork:
             self._parser.drain(empty_spool=command.empty_spool)
         elif command.do == "commit":
             self._parser.commit_soon()
+        elif command.do == "reread":
+            self._workshop.reread_exclusions()
 
-    def numbers(self) -> Numbers:
-        return msgspec.convert(msgspec.to_builtins(self._parser.statistics()) | store_numbers(self._store), Numbers)
+    def connections(self) -> dict[int, str]:
+        return {}
+
+    def report(self, *, by_name: bool) -> Report:
+        own = msgspec.to_builtins(self._parser.statistics())
+        numbers = msgspec.convert(own | store_numbers(self._workshop.store), Numbers)
+        return Report(usage=own_usage(), numbers=numbers, recent=self._counting.recent.told() if by_name else None)
 
 
 class Workshop:
-    """One process's store, rules and spool, and what is built on them. The store is open within `async with`."""
+    """One process's store, rules, spool and counters, and what is built on them. The store is open within `async with`.
 
-    def __init__(self, data: DataDirectory, settings: Settings, *, is_leader: bool = False) -> None:
+    `name` is the place that the process fills: its counters are those of whoever filled it before.
+    """
+
+    def __init__(self, data: DataDirectory, settings: Settings, name: str, *, is_leader: bool = False) -> None:
         self._data = data
         self._settings = settings
         self._is_leader = is_leader
         self._which = data.which_frontier()
-        self.store = open_store(data, settings, self._which, is_leader=is_leader)
+        self.store_url = settings.frontier.store
+        # Asked for once: a name may take its time.
+        self.store_endpoints = store_endpoints(self.store_url)
+        self.counters = Counters(data.metrics / f"{name}{SUFFIX}")
+        self.store = MeteredStore(
+            open_store(data, settings, self._which, is_leader=is_leader), StoreCounting(self.counters)
+        )
         self.rules = AdmissionRules(settings.scope, data.exclusions())
         self.spool = SpoolDirectory(data.spool)
 
@@ -115,12 +143,21 @@ class Workshop:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.store.close()
+        self.counters.close()
+
+    def reread_exclusions(self) -> None:
+        try:
+            self.rules.exclude(self._data.exclusions())
+        except (OSError, UsageError) as error:
+            log.error("the exclude file cannot be read: %s; the rules stay as they were", error)  # noqa: TRY400
 
     def fetcher(self, orders: Orders) -> FetcherWork:
+        counting = FetchCounting(self.counters)
         client = Client(
             self._settings.fetch,
             user_agent=self._settings.identity.user_agent(version("gossamer")),
-            forbidden_endpoints=store_endpoints(self._settings.frontier.store),
+            forbidden_endpoints=self.store_endpoints | frozenset(orders.forbidden),
+            meter=counting,
         )
         fetcher = Fetcher(
             owner=orders.owner,
@@ -131,13 +168,15 @@ class Workshop:
             writer=SegmentWriter(self.spool, orders.run, orders.index),
             spool=self.spool,
             rules=self.rules,
+            meter=counting,
         )
-        return FetcherWork(client, fetcher, self.store)
+        return FetcherWork(client, fetcher, self, counting)
 
     def parser(self, orders: Orders) -> ParserWork:
         made_sinks: MadeSinks = import_module("gossamer.run.sinks").made_sinks
         sinks = made_sinks(self._data, self._settings, orders)
         note = PageNote(self._data.note(orders.name))
+        counting = ParseCounting(self.counters)
         parser = Parser(
             name=orders.name,
             settings=self._settings,
@@ -147,6 +186,7 @@ class Workshop:
             sinks=sinks,
             rules=self.rules,
             note=note,
+            meter=counting,
             suspects={(suspect.segment, suspect.index) for suspect in orders.suspects},
         )
-        return ParserWork(parser, note, self.store)
+        return ParserWork(parser, note, self, counting)

@@ -1,0 +1,70 @@
+"""What a person does to a running crawl on the dashboard. Called in the threads of its server, done by the leader."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from gossamer.errors import UsageError
+from gossamer.frontier.admission import parse_exclusions
+from gossamer.run.condition import Condition
+from gossamer.run.data_directory import DataDirectory
+
+log = logging.getLogger("gossamer.run")
+
+
+class LeaderControls:
+    """The `Controls` of the board. The leader looks at its condition four times a second, and acts on it."""
+
+    def __init__(
+        self, data: DataDirectory, condition: Condition, *, interrupt: Callable[[], None], reread: Callable[[], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._data = data
+        self._condition = condition
+        self._interrupt = interrupt
+        self._reread = reread
+
+    def pause(self) -> None:
+        self._soon(self._hold)
+
+    def go_on(self) -> None:
+        self._soon(self._let_go)
+
+    def stop(self) -> None:
+        self._soon(self._stop)
+
+    def block(self, site: str) -> None:
+        entry = site.strip()
+        parsed = parse_exclusions(entry, "block")
+        if "\n" in entry or not parsed.domains or parsed.prefixes:
+            raise UsageError(f"{entry!r:.200} is no site; give a domain such as example.org")
+        self._soon(lambda: self._block(entry))
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        # After the end of the crawl there is nothing left to be done.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(act)
+
+    def _hold(self) -> None:
+        log.info("paused on the dashboard")
+        self._condition.is_held = True
+
+    def _let_go(self) -> None:
+        log.info("told to go on, on the dashboard")
+        self._condition.is_held = False
+
+    def _stop(self) -> None:
+        if not self._condition.is_stopping:
+            log.info("told to stop, on the dashboard")
+            self._interrupt()
+
+    def _block(self, entry: str) -> None:
+        try:
+            text = self._data.exclusions_text()
+            if entry not in text.split("\n"):
+                self._data.write_exclusions(f"{text.rstrip()}\n{entry}\n".lstrip())
+        except (OSError, UsageError) as error:
+            log.error("%s cannot be blocked: %s", entry, error)  # noqa: TRY400 (a full disk)
+            return
+        log.info("%s is blocked from now on: it stands in the exclude file", entry)
+        self._reread()

@@ -1,0 +1,103 @@
+"""Where a running crawl can be looked at: the servers of the leader, and the file that names them."""
+
+import logging
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from gossamer.config import ReportSettings, Settings
+from gossamer.report.board import Board, Controls, Facts
+from gossamer.report.dashboard.addresses import Addresses, make_token, remove_addresses, write_addresses
+from gossamer.report.dashboard.questions import ExplainCommand
+from gossamer.report.dashboard.server import DashboardServer
+from gossamer.report.metrics_server import MetricsServer
+from gossamer.run.data_directory import DataDirectory
+from gossamer.url import redacted
+
+log = logging.getLogger("gossamer.run")
+
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+class Showing:
+    """From its making to `close`. What cannot be had is said, and the crawl goes without it."""
+
+    def __init__(
+        self,
+        data: Path,
+        settings: ReportSettings,
+        board: Board,
+        controls: Controls,
+        *,
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._data = data
+        self._metrics_address = settings.metrics_address
+        self._say = say
+        self._warn_person = warn
+        self._dashboard: DashboardServer | None = None
+        self._metrics: MetricsServer | None = None
+        token = make_token()
+        if settings.ui_port:
+            try:
+                self._dashboard = DashboardServer(board, controls, token, settings.ui_port, ExplainCommand(data))
+            except OSError as error:
+                self._warn(f"no dashboard: port {settings.ui_port} and those after it cannot be had ({error})")
+        if settings.metrics_port:
+            try:
+                self._metrics = MetricsServer(board, settings.metrics_address, settings.metrics_port)
+            except OSError as error:
+                where = f"{settings.metrics_address} port {settings.metrics_port}"
+                self._warn(f"no metrics: {where} and those after it cannot be had ({error})")
+        self.addresses = Addresses(
+            dashboard=None if self._dashboard is None else self._dashboard.url,
+            metrics=None if self._metrics is None else self._metrics.url,
+            token=token,
+        )
+        self._tell(settings)
+
+    @property
+    def endpoints(self) -> list[tuple[str, int]]:
+        """No page may send a fetcher there."""
+        ports = [server.port for server in (self._dashboard, self._metrics) if server is not None]
+        return [(address, port) for address in {*LOOPBACK, self._metrics_address} for port in ports]
+
+    def close(self) -> None:
+        for server in (self._dashboard, self._metrics):
+            if server is not None:
+                server.close()
+        remove_addresses(self._data)
+
+    def _tell(self, settings: ReportSettings) -> None:
+        addresses = self.addresses
+        if addresses.link is not None:
+            self._say(f"dashboard: {addresses.link}")
+        if self._metrics is not None:
+            if self._metrics.port == settings.metrics_port:
+                self._say(f"metrics: {self._metrics.url}")
+            else:
+                # Who asks the usual port gets another crawl's.
+                self._warn(f"metrics: {self._metrics.url}, because port {settings.metrics_port} is taken")
+        try:
+            write_addresses(self._data, addresses)
+        except OSError as error:
+            log.warning("the addresses cannot be written into %s: %s", self._data, error)
+
+    def _warn(self, line: str) -> None:
+        log.warning("%s", line)
+        self._warn_person(line)
+
+
+def facts_of(data: DataDirectory, settings: Settings, run: int) -> Facts:
+    return Facts(
+        version=version("gossamer"),
+        data_directory=str(data.root),
+        run=run,
+        started_at=time.time(),
+        store=redacted(settings.frontier.store),
+        delay_seconds=settings.politeness.delay_seconds,
+        max_pages=settings.run.max_pages,
+        max_duration_seconds=settings.run.max_duration_seconds,
+    )
