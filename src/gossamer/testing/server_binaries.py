@@ -1,4 +1,4 @@
-"""Which real Redis and PostgreSQL servers this machine has: from wheels, from the system, or unpacked in .venv/servers.
+"""Which real servers and tools this machine has: from wheels, from the system, or unpacked in .venv/servers.
 
 All of them are found, the preferred one first, so that a suite can run on each. Nothing but `--version` is run.
 """
@@ -20,12 +20,25 @@ from gossamer.errors import GossamerError
 #: Debian 12 has Redis 7.0 and PostgreSQL 15; the stores ask for nothing newer, and are tested with nothing older.
 OLDEST_REDIS = (7, 0)
 OLDEST_POSTGRES = (15,)
+#: Debian 12's again; nothing older was tried.
+OLDEST_PROMETHEUS = (2, 42)
+OLDEST_LOGROTATE = (3, 21)
 
 REDIS_VARIABLE = "GOSSAMER_TEST_REDIS_SERVER"
 POSTGRES_VARIABLE = "GOSSAMER_TEST_POSTGRES_BIN"
+PROMETHEUS_VARIABLE = "GOSSAMER_TEST_PROMETHEUS"
+LOGROTATE_VARIABLE = "GOSSAMER_TEST_LOGROTATE"
 
 #: `scripts/servers.sh` unpacks downloaded packages here, with the libraries that they need.
 UNPACKED = "servers"
+
+
+#: "Redis server v=7.0.15 sha=…", "Valkey server v=9.1.2 …", "postgres (PostgreSQL) 15.18 (Debian …)",
+#: "prometheus, version 2.42.0+ds (branch: …", "logrotate 3.21.0", "Chromium 156.0.8078.79 built on …"
+_VERSION = re.compile(
+    r"(?:postgres \()?(?P<product>Redis|Valkey|PostgreSQL|prometheus|logrotate|Chromium|Google Chrome)"
+    r"(?: server v=|\) |, version | )(?P<version>\d+(?:\.\d+)*)"
+)
 
 
 class ServerUnavailable(GossamerError):  # noqa: N818 (it says what is the matter, as the tests' skip reason does)
@@ -33,7 +46,7 @@ class ServerUnavailable(GossamerError):  # noqa: N818 (it says what is the matte
 
 
 class ServerBinary(msgspec.Struct, frozen=True):
-    """One server program that answered `--version` with a version that is new enough."""
+    """One server program, or tool, that answered `--version` with a version that is new enough."""
 
     product: str
     version: str
@@ -65,6 +78,24 @@ def find_postgres_servers() -> list[ServerBinary]:
     return _usable([path for path in resolved if (path.parent / "initdb").is_file()], OLDEST_POSTGRES)
 
 
+def find_prometheus_servers() -> list[ServerBinary]:
+    """The `prometheus` programs with promtool beside them; with GOSSAMER_TEST_PROMETHEUS set, that one alone."""
+    chosen = os.environ.get(PROMETHEUS_VARIABLE)
+    candidates = [Path(chosen)] if chosen else _tool_candidates("prometheus", "usr/bin")
+    return _usable([path for path in candidates if (path.parent / "promtool").is_file()], OLDEST_PROMETHEUS)
+
+
+def find_logrotate() -> list[ServerBinary]:
+    """With GOSSAMER_TEST_LOGROTATE set, that one alone."""
+    chosen = os.environ.get(LOGROTATE_VARIABLE)
+    return _usable([Path(chosen)] if chosen else _tool_candidates("logrotate", "usr/sbin"), OLDEST_LOGROTATE)
+
+
+def programs_at(paths: list[Path]) -> list[ServerBinary]:
+    """Those of them that run, whatever their version."""
+    return _usable(paths, ())
+
+
 def _site_packages() -> Path:
     return Path(sysconfig.get_path("platlib")).resolve()
 
@@ -90,6 +121,15 @@ def _postgres_candidates() -> Iterator[Path]:
     for root in (Path("/"), _unpacked()):
         yield from sorted(root.glob("usr/lib/postgresql/*/bin/postgres"), reverse=True)
         yield from sorted(root.glob("usr/pgsql-*/bin/postgres"), reverse=True)
+
+
+def _tool_candidates(name: str, directory: str) -> Iterator[Path]:
+    """Where a Debian package has it is looked, too: /usr/sbin is not on everybody's PATH."""
+    found = shutil.which(name)
+    if found:
+        yield Path(found)
+    for root in (Path("/"), _unpacked()):
+        yield root / directory / name
 
 
 def _usable(candidates: list[Path] | Iterator[Path], oldest: tuple[int, ...]) -> list[ServerBinary]:
@@ -118,19 +158,18 @@ def _ask_version(path: Path) -> ServerBinary | None:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # "Redis server v=7.0.15 sha=…", "Valkey server v=9.1.2 …", "postgres (PostgreSQL) 15.18 (Debian …)"
-    match = re.match(r"(Redis|Valkey) server v=([\d.]+)|postgres \((PostgreSQL)\) (\d+(?:\.\d+)*)", answer)
+    match = _VERSION.match(answer)
     if match is None:
         return None
-    product, version = match.group(1) or match.group(3), match.group(2) or match.group(4)
-    return msgspec.structs.replace(binary, product=product, version=version)
+    return msgspec.structs.replace(binary, product=match["product"], version=match["version"])
 
 
 def _libraries_for(path: Path) -> str:
     root = _unpacked()
     if not path.is_relative_to(root):
         return ""
-    return os.pathsep.join(str(directory) for directory in sorted(root.glob("usr/lib/*-linux-*/")))
+    directories = sorted([*root.glob("usr/lib/*-linux-*/"), *root.glob("lib/*-linux-*/")])
+    return os.pathsep.join(str(directory) for directory in directories)
 
 
 def readable_by_others(path: Path) -> bool:

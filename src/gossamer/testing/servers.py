@@ -28,15 +28,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gossamer.testing.browser import CHROMIUM_VARIABLE, find_chromium
 from gossamer.testing.guard import Guard, children, is_running
 from gossamer.testing.server_binaries import (
+    LOGROTATE_VARIABLE,
     POSTGRES_VARIABLE,
+    PROMETHEUS_VARIABLE,
     REDIS_VARIABLE,
     ServerBinary,
     ServerUnavailable,
     copied_installation,
+    find_logrotate,
     find_postgres_servers,
+    find_prometheus_servers,
     find_redis_servers,
+    programs_at,
     public_temporary_directory,
     readable_by_others,
 )
@@ -51,7 +57,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
 
-class _Server:
+class Server:
     """One server process over one directory. It runs from `__enter__` to `__exit__`, but for `kill` to `restart`."""
 
     stop_signal = signal.SIGTERM
@@ -145,7 +151,7 @@ class _Server:
             if process.poll() is not None:
                 self._forget_process([])
                 said = log.read_text(errors="replace")
-                if "Address already in use" in said:
+                if "address already in use" in said.lower():
                     return False
                 raise ServerUnavailable(
                     f"{self.binary} ended at once with {process.returncode}: {said[-2000:].strip()}"
@@ -205,7 +211,7 @@ class _Server:
         raise NotImplementedError
 
 
-class RedisServer(_Server):
+class RedisServer(Server):
     """Redis or Valkey with the settings that the store insists on: append-only file, no eviction, no snapshots."""
 
     @property
@@ -236,7 +242,7 @@ class RedisServer(_Server):
         return answer.startswith(b"+PONG\r\n") and f"\nprocess_id:{self.pid}\r\n".encode() in answer
 
 
-class PostgresServer(_Server):
+class PostgresServer(Server):
     """PostgreSQL without a Unix socket and without passwords on its loopback port; the superuser is `gossamer`.
 
     Its data survives the death of the process, not of the machine, unless `settings` has fsync on. PostgreSQL refuses
@@ -333,18 +339,28 @@ def _reachable_copy(binary: ServerBinary) -> ServerBinary:
     return copied_installation(binary, directory)
 
 
+def _find_chromium() -> list[ServerBinary]:
+    try:
+        return programs_at([find_chromium()])
+    except ServerUnavailable:
+        return []
+
+
 def main(kinds: list[str]) -> int:
-    """Prints the servers of these kinds (all if none is named), one per line; 1 if there is none of some kind."""
+    """Prints what there is of these kinds (all if none is named), one per line; 1 if there is nothing of some kind."""
     missing = 0
     for kind, find, variable in (
         ("redis", find_redis_servers, REDIS_VARIABLE),
         ("postgresql", find_postgres_servers, POSTGRES_VARIABLE),
+        ("prometheus", find_prometheus_servers, PROMETHEUS_VARIABLE),
+        ("logrotate", find_logrotate, LOGROTATE_VARIABLE),
+        ("chromium", _find_chromium, CHROMIUM_VARIABLE),
     ):
         if kinds and kind not in kinds:
             continue
         found = find()
         missing += not found
-        for line in [str(binary) for binary in found] or [f"no {kind} server; {variable} can name one"]:
+        for line in [str(binary) for binary in found] or [f"no {kind}; {variable} can name one"]:
             sys.stdout.write(f"{line}\n")
     return min(missing, 1)
 
