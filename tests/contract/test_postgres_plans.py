@@ -109,8 +109,7 @@ async def explained(url: str) -> dict[str, dict[str, Any]]:
     return plans
 
 
-@pytest.mark.long
-def test_no_hot_statement_reads_a_large_table_from_end_to_end(large: str) -> None:
+def assert_no_hot_statement_reads_a_large_table(large: str) -> None:
     plans = asyncio.run(explained(large))
     assert plans.keys() >= RARE
     wrong = {
@@ -129,8 +128,7 @@ def scans(plan: dict[str, Any]) -> list[str]:
     return [node.get("Index Name", node["Node Type"]) for node in nodes(plan) if node["Node Type"].endswith("Scan")]
 
 
-@pytest.mark.long
-def test_statements_lock_rows_in_the_order_of_their_keys(large: str) -> None:
+def assert_statements_lock_rows_in_the_order_of_their_keys(large: str) -> None:
     """Either they sort first, or they follow an array that the caller has sorted, row by row, or they look for an array
     of keys in the index, which does that in the order of the index."""
     plans = asyncio.run(explained(large))
@@ -152,8 +150,7 @@ def test_statements_lock_rows_in_the_order_of_their_keys(large: str) -> None:
         assert scans(change) == (["Function Scan", index] if table == "sites" else [index]), name
 
 
-@pytest.mark.long
-def test_no_verb_makes_the_server_read_a_large_table_from_end_to_end(large: str) -> None:
+def assert_no_verb_makes_the_server_read_a_large_table(large: str) -> None:
     """As the server itself counts it, with what is inside of functions."""
 
     async def whole_reads(connection: Any) -> dict[str, int]:
@@ -205,3 +202,11 @@ def test_no_verb_makes_the_server_read_a_large_table_from_end_to_end(large: str)
         await connection.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.long
+def test_a_million_rows_are_read_by_their_indexes_alone_and_locked_in_the_order_of_their_keys(large: str) -> None:
+    """One test for all: to fill the tables takes half a minute in every process that runs one."""
+    assert_no_hot_statement_reads_a_large_table(large)
+    assert_statements_lock_rows_in_the_order_of_their_keys(large)
+    assert_no_verb_makes_the_server_read_a_large_table(large)

@@ -78,6 +78,7 @@ def confirm(page: Page) -> None:
     page.click("#confirm-yes")
 
 
+@pytest.mark.long
 def test_a_person_sees_a_crawl_move_pauses_it_lets_it_go_on_blocks_a_site_and_stops_it(web: Crawls, page: Page) -> None:
     running = web.start("--num-fetcher-processes=2", delay=DELAY_SECONDS)
     there = addresses(web)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gossamer.report.resources import SPARE_DESCRIPTORS
 from gossamer.run.data_directory import Processes
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import Crawls, crawls_of
@@ -65,4 +66,4 @@ def test_memory_and_descriptors_stay_flat_over_twenty_thousand_pages(tmp_path: P
     assert len(least["last"]) == 2
     growth = {pid: least["last"][pid] - least["second"][pid] for pid in least["last"]}
     assert max(growth.values()) <= 10 << 20, growth
-    assert most_descriptors <= WORKERS + 64
+    assert most_descriptors <= WORKERS + SPARE_DESCRIPTORS

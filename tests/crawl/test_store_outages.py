@@ -108,8 +108,9 @@ def finish(crawls: Crawls, process: subprocess.Popen[str], seconds: float) -> tu
 
 
 def complaints(errors: str) -> list[str]:
-    """What it said, but for the line that every crawl begins with, and for what it waits."""
-    return [line for line in errors.splitlines() if not line.startswith(("crawling into ", "waiting for the store"))]
+    """What it said, but for the lines that every crawl begins with, and for what it waits."""
+    usual = ("crawling into ", "dashboard: ", "metrics: ", "waiting for the store")
+    return [line for line in errors.splitlines() if not line.startswith(usual)]
 
 
 def until_more(crawls: Crawls, running: subprocess.Popen[str], more: int = BETWEEN) -> None:

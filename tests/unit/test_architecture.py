@@ -136,6 +136,7 @@ def test_every_module_can_be_imported_alone() -> None:
     ]
     program = (
         "import asyncpg, brotli, cryptography.x509, duckdb, httptools, msgspec, pyarrow.parquet, redis, turbohtml\n"
+        "import http.server, prometheus_client, psutil, subprocess\n"
         "import asyncio, concurrent.futures, multiprocessing, os, sqlite3, ssl, sys\n"
         "for name in sys.argv[1:]:\n"
         "    child = os.fork()\n"

@@ -13,8 +13,9 @@ import msgspec
 
 from gossamer.errors import UsageError
 
-#: Store, logs, spool, pipes, name server, event loop, and what libraries open for themselves.
-SPARE_DESCRIPTORS = 64
+#: Store, logs, spool, pipes, name server, event loop, what libraries open for themselves; 32 for who looks at the
+#: dashboard; and connections that are being closed while their worker has the next: of 100 workers up to 50.
+SPARE_DESCRIPTORS = 128
 
 #: Bodies of this size are few, so that asking the system for room for each costs nothing that counts.
 LARGE_BLOCK_BYTES = 1 << 20

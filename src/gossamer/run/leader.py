@@ -93,8 +93,7 @@ class Leader:
                 saying.cancel()
                 return await self._lead(workshop, logs, cpu_before)
         finally:
-            # The loop's answers end with it; a signal that comes then must not end us otherwise.
-            signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
+            self._listen_no_more()
             logs.close()
             self._data.give_up()
 
@@ -304,6 +303,15 @@ class Leader:
         loop.add_signal_handler(signal.SIGUSR1, self._diagnose)
         # Whoever started us may have blocked them.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
+
+    def _listen_no_more(self) -> None:
+        """The loop's answers end with it; a signal that comes after that, while the end is told, must not end us."""
+        loop = asyncio.get_running_loop()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
+        for number in HELD_SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _reopen_logs(self, logs: LogFile) -> None:
         logs.reopen()

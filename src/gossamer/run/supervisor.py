@@ -131,6 +131,7 @@ class Supervisor:
         """What parsers that have ended did not admit, by reason."""
         self._past_numbers: Counter[str] = Counter()
         self._lives = 0
+        self._starting = asyncio.Lock()
         self._past_cpu_seconds: dict[str, float] = {}
         self._deaths = 0
         self._finished = 0
@@ -186,7 +187,7 @@ class Supervisor:
                 suspects=self._suspects() if orders.kind == "parser" else [],
             )
             child = self._children[place] = await self._until_done(
-                "cannot be started", life, partial(Child.start, life, self._data.lock)
+                "cannot be started", life, partial(self._start, life)
             )
             self._changed()
             if orders.kind in self._standing:
@@ -209,6 +210,11 @@ class Supervisor:
             if not self._restarts[orders.kind]:
                 return
             self.restarts += 1
+
+    async def _start(self, orders: Orders) -> Child:
+        # One after the other: each holds signals back while it is started, and lets in what was let in before.
+        async with self._starting:
+            return await Child.start(orders, self._data.lock)
 
     async def _until_done(self, what: str, orders: Orders, work: Callable[[], Awaitable[T]]) -> T:
         """`work` may be called again. A place without its process waits, while the others go on."""
