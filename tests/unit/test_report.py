@@ -14,7 +14,13 @@ import pytest
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
 from gossamer.report.logs import JsonLines, LogFile
-from gossamer.report.resources import cpu_seconds, own_usage, raise_descriptor_limit, started
+from gossamer.report.resources import (
+    SPARE_DESCRIPTORS,
+    cpu_seconds,
+    own_usage,
+    raise_descriptor_limit,
+    started,
+)
 from gossamer.report.status import summarise
 
 
@@ -85,7 +91,9 @@ def test_workers_that_cannot_fit_are_refused_with_the_number_that_can() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         pytest.skip("this system has no limit on descriptors")
-    with pytest.raises(UsageError, match=f"--fetcher-workers: {hard} need {hard + 64} descriptors.* give {hard - 64} "):
+    spare = SPARE_DESCRIPTORS
+    refusal = f"--fetcher-workers: {hard} need {hard + spare} descriptors.* give {hard - spare} "
+    with pytest.raises(UsageError, match=refusal):
         raise_descriptor_limit(hard)
     assert raise_descriptor_limit(10) == hard
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
