@@ -338,6 +338,33 @@ def test_a_parser_commits_after_enough_pages_and_goes_on(tmp_path: Path) -> None
     crawl(tmp_path, model_store, story)
 
 
+def test_what_becomes_ready_before_a_drain_is_parsed_though_nothing_was_ready_a_moment_ago(tmp_path: Path) -> None:
+    """The last segment of a fetcher, while the parser still waits for an answer of the store."""
+
+    async def story(crawl: Crawl) -> None:
+        await crawl.admit("http://a.test/")
+        await crawl.fetch(page)
+        async with crawl.parser() as parser:
+            settle = parser._settle
+            times = 0
+
+            async def settle_late() -> None:
+                nonlocal times
+                times += 1
+                if times == 2:  # the first was within the segment; now the spool was seen to be empty
+                    await crawl.admit("http://b.test/")
+                    await crawl.fetch(page)
+                    parser.drain(empty_spool=True)
+                await settle()
+
+            parser._settle = settle_late  # type: ignore[method-assign]
+            await parser.run()
+        assert list(crawl.spool.ready.iterdir()) == []
+        assert len(crawl.pages()) == 2
+
+    crawl(tmp_path, model_store, story)
+
+
 def test_an_idle_parser_commits_when_it_is_asked_and_not_before(tmp_path: Path, make_store: MakeStore) -> None:
     async def story(crawl: Crawl) -> None:
         await crawl.admit("http://a.test/")

@@ -1,11 +1,12 @@
 """A whole web, to its end: every reachable allowed URL requested exactly once and none else, each page kept once."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import assert_each_once, crawls_of
+from tests.crawl.conftest import STORES_VARIABLE, assert_each_once, crawls_of
 
 #: Two hundred sites of thirty pages, with every kind of robots.txt, redirect, error and busy page; small bodies, and
 #: a Crawl-delay that lets the few sites that ask for one end within the minute.
@@ -19,9 +20,13 @@ WEB = Web(
 )
 
 
+#: One of each is what the smaller webs of other tests are crawled with; `./check campaign` does it here too.
+PROCESSES = [(1, 1), (2, 2)] if STORES_VARIABLE in os.environ else [(2, 2)]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize(("fetchers", "parsers"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(("fetchers", "parsers"), PROCESSES)
 def test_an_exhaustive_crawl_fetches_each_reachable_url_once_and_keeps_each_page_once(
     tmp_path: Path, store: str, fetchers: int, parsers: int
 ) -> None:

@@ -159,6 +159,8 @@ class Parser:
         """Until drained. Raises StoreUnavailable when the store is gone; recovery then takes up what was claimed."""
         try:
             while not self._leaving.is_set():
+                # Asked before the spool is: what was ready when the drain was told is found.
+                is_last_look = self._is_draining
                 segment = await self._with_room(partial(self._spool.claim, self._name))
                 if segment is not None:
                     await self._parse(segment)
@@ -166,7 +168,7 @@ class Parser:
                         await self._commit()
                     continue
                 await self._settle()
-                if self._is_draining:
+                if is_last_look:
                     break
                 if self._is_commit_wanted or self._is_commit_due():
                     self._is_commit_wanted = False
