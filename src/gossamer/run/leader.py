@@ -231,7 +231,7 @@ class Leader:
 
         def progress(loaded: Loaded) -> None:
             self._loaded = loaded
-            if loaded.lines >= SEEDS_WORTH_A_LINE and loaded.lines % SEEDS_WORTH_A_LINE == 0:
+            if loaded.lines and loaded.lines % SEEDS_WORTH_A_LINE == 0 and not loaded.is_complete:
                 self._terminal.say(f"{loaded.lines:,} seeds read, {loaded.admitted:,} admitted")
 
         loaded = await loader.load(progress)
