@@ -49,8 +49,10 @@ def until(condition: object, what: str) -> None:
 @pytest.mark.every_store
 @pytest.mark.parametrize("kind", ["fetcher", "parser"])
 def test_a_killed_process_is_replaced_and_nothing_is_lost(small_web: Crawls, kind: str) -> None:
-    running = small_web.start("--num-fetcher-processes=2", "--num-parser-processes=2")
+    # A delay that leaves the others time to start on a busy machine, before the leader alone has done it all.
+    running = small_web.start("--num-fetcher-processes=2", "--num-parser-processes=2", delay=0.3)
     until_pages_are_fetched(small_web, 60, running)
+    until(lambda: children(small_web, kind), f"there is no {kind}")
     os.kill(children(small_web, kind)[0], signal.SIGKILL)
     summary = small_web.end(running)
     assert summary["stop_reason"] == "exhausted"

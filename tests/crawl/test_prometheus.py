@@ -119,6 +119,7 @@ def test_a_real_prometheus_has_the_auditors_totals_though_processes_were_killed(
         with PrometheusServer(prometheus_binary, configured(addresses.metrics)) as prometheus:
             for kind, after in (("fetcher", 60), ("parser", 140)):
                 until_pages_are_fetched(crawls, after, running)
+                until(lambda kind=kind: bool(children(crawls, kind)), running)  # type: ignore[misc]
                 os.kill(children(crawls, kind)[0], signal.SIGKILL)
             with held_at_its_end(crawls, running):
                 seen = value(prometheus, "crawler_uptime_seconds")
