@@ -1,6 +1,6 @@
 """Which sites are busy and which fail is known without remembering all of them."""
 
-from gossamer.report.activity import RECENT_KEPT, SITES_KEPT, SITES_TOLD, Recent, Sites, gathered
+from gossamer.report.activity import RECENT_KEPT, SITES_KEPT, SITES_TOLD, RecentPages, Sites, gathered
 from gossamer.report.sample import RecentPage, SiteActivity
 
 
@@ -39,7 +39,7 @@ def test_what_several_processes_tell_of_one_site_is_added_up() -> None:
 
 
 def test_the_newest_pages_come_first_and_old_ones_are_forgotten() -> None:
-    recent = Recent()
+    recent = RecentPages()
     for number in range(1000):
         recent.note(page(number))
     assert len(recent.told()) == RECENT_KEPT

@@ -11,7 +11,7 @@ from gossamer.errors import StoreUnavailable
 from gossamer.frontier.stores import slowness
 from gossamer.frontier.stores.slowness import note_held, verb_in_work
 from gossamer.report.counters import SUFFIX, Counters, histogram_slot, read, slot
-from gossamer.report.metrics import CALL_SECONDS, TROUBLES, Trouble
+from gossamer.report.metrics import CALL_SECONDS, OWN_TROUBLES, OwnTrouble
 from gossamer.run.metered_store import MeteredStore
 from gossamer.run.meters import StoreCounting
 from gossamer.testing.stores.model import ModelStore
@@ -56,7 +56,7 @@ def test_every_call_is_counted_under_its_verb_and_a_failed_one_too(tmp_path: Pat
         "other": 1,
         "lease": 0,
     }
-    assert values[slot(TROUBLES, Trouble.SLOW_CALL)] == 0
+    assert values[slot(OWN_TROUBLES, OwnTrouble.SLOW_CALL)] == 0
 
 
 def test_a_slow_call_is_named_with_its_caller_and_counted(
@@ -72,7 +72,7 @@ def test_a_slow_call_is_named_with_its_caller_and_counted(
     )
     values = read(path)
     assert values is not None
-    assert values[slot(TROUBLES, Trouble.SLOW_CALL)] == 1
+    assert values[slot(OWN_TROUBLES, OwnTrouble.SLOW_CALL)] == 1
 
 
 def test_a_connection_that_is_held_for_long_is_named_with_its_verb_and_caller(

@@ -44,7 +44,7 @@ class Sites:
         self._sites = {one.site: one for one in kept}
 
 
-class Recent:
+class RecentPages:
     """The pages that one parser has read last."""
 
     def __init__(self) -> None:

@@ -58,7 +58,7 @@ OUTCOMES = (
 )
 
 
-class Trouble(StrEnum):
+class OwnTrouble(StrEnum):
     """What goes wrong with us, not with the web."""
 
     AT_URL = "at-url"
@@ -120,11 +120,11 @@ FETCH_OUTCOMES = Metric(
 RECEIVED_BYTES = Metric(
     name="crawler_received_bytes_total", kind="counter", meaning="Bytes of bodies received, as they came."
 )
-TROUBLES = Metric(
+OWN_TROUBLES = Metric(
     name="crawler_errors_total",
     kind="counter",
     meaning="What went wrong with the crawler itself.",
-    labels={"error_type": tuple(Trouble)},
+    labels={"error_type": tuple(OwnTrouble)},
 )
 BACKPRESSURE = Metric(
     name="backpressure_events_total",
@@ -178,7 +178,7 @@ KEPT = (
     FETCH_FAILURES,
     FETCH_OUTCOMES,
     RECEIVED_BYTES,
-    TROUBLES,
+    OWN_TROUBLES,
     BACKPRESSURE,
     PARSED_PAGES,
     PARSE_ERRORS,

@@ -23,7 +23,7 @@ from gossamer.frontier.store import Counts
 from gossamer.report.board import Board
 from gossamer.report.counters import slot
 from gossamer.report.logs import LogFile
-from gossamer.report.metrics import TROUBLES, Trouble
+from gossamer.report.metrics import OWN_TROUBLES, OwnTrouble
 from gossamer.report.progress import Terminal, View
 from gossamer.report.resources import give_large_blocks_back, own_usage, raise_descriptor_limit
 from gossamer.report.status import WAITS, Summary, summarise
@@ -109,7 +109,7 @@ class Leader:
             self._data,
             lambda dead: mend_after(self._data, workshop, dead),
             changed=self._record,
-            died=lambda: self._counters.add(slot(TROUBLES, Trouble.PROCESS_DEATH)),
+            died=lambda: self._counters.add(slot(OWN_TROUBLES, OwnTrouble.PROCESS_DEATH)),
         )
         self._board = Board(facts_of(self._data, self._settings, run))
         controls = LeaderControls(
@@ -243,7 +243,7 @@ class Leader:
         condition.look_at_disk()
         condition.look_at_shortages(self._store, is_short=bool(self._observation.count("is_short")))
         if condition.outages > outages:
-            self._counters.add(slot(TROUBLES, Trouble.STORE_OUTAGE))
+            self._counters.add(slot(OWN_TROUBLES, OwnTrouble.STORE_OUTAGE))
         if condition.is_paused != self._are_told_to_pause:
             self._are_told_to_pause = condition.is_paused
             self._tell_fetchers(Command(do="pause" if condition.is_paused else "go-on"))

@@ -3,7 +3,7 @@
 
 from gossamer.fetch.meter import FetchType
 from gossamer.records import Answer, Outcome, PhaseTimes, Reason
-from gossamer.report.activity import TITLE_CHARACTERS, Recent, Sites
+from gossamer.report.activity import TITLE_CHARACTERS, RecentPages, Sites
 from gossamer.report.counters import Counters, histogram_slot, slot
 from gossamer.report.metrics import (
     BACKPRESSURE,
@@ -15,14 +15,14 @@ from gossamer.report.metrics import (
     FETCH_TYPES,
     FETCHES,
     OUTCOMES,
+    OWN_TROUBLES,
     PARSE_ERRORS,
     PARSE_SECONDS,
     PARSED_PAGES,
     PHASE_SECONDS,
     RECEIVED_BYTES,
     REFUSED,
-    TROUBLES,
-    Trouble,
+    OwnTrouble,
 )
 from gossamer.report.sample import PHASES, RecentPage
 from gossamer.sinks.sink import PageRecord
@@ -51,7 +51,7 @@ _SENT = {fetch_type: slot(FETCHES, fetch_type) for fetch_type in FETCH_TYPES}
 _FAILED = {labels: slot(FETCH_FAILURES, *labels) for labels in FETCH_FAILURES.label_sets}
 _OUTCOMES = {reason: slot(FETCH_OUTCOMES, str(reason) if reason in OUTCOMES else REFUSED) for reason in Reason}
 _RECEIVED = slot(RECEIVED_BYTES)
-_TROUBLES = {trouble: slot(TROUBLES, trouble) for trouble in Trouble}
+_TROUBLES = {trouble: slot(OWN_TROUBLES, trouble) for trouble in OwnTrouble}
 _PRESSED = {State.SOFT: slot(BACKPRESSURE, "soft"), State.HARD: slot(BACKPRESSURE, "hard")}
 _DNS, _CONNECT, _TLS, _FIRST_BYTE, _TOTAL = (histogram_slot(PHASE_SECONDS, phase) for phase in PHASES)
 _CONTENT = histogram_slot(CONTENT_BYTES)
@@ -105,10 +105,10 @@ class FetchCounting:
         self._counters.add(_PRESSED[state])
 
     def fell_short(self) -> None:
-        self._counters.add(_TROUBLES[Trouble.SHORTAGE])
+        self._counters.add(_TROUBLES[OwnTrouble.SHORTAGE])
 
     def erred(self) -> None:
-        self._counters.add(_TROUBLES[Trouble.AT_URL])
+        self._counters.add(_TROUBLES[OwnTrouble.AT_URL])
 
     def _note_times(self, times: PhaseTimes) -> None:
         observe = self._counters.observe
@@ -127,7 +127,7 @@ class ParseCounting:
     """The meter of a parser."""
 
     def __init__(self, counters: Counters) -> None:
-        self.recent = Recent()
+        self.recent = RecentPages()
         self._counters = counters
 
     def read(self, outcome: Outcome, page: PageRecord, seconds: float) -> None:
@@ -169,4 +169,4 @@ class StoreCounting:
         self._counters.observe(self._verbs[verb], seconds)
 
     def was_slow(self) -> None:
-        self._counters.add(_TROUBLES[Trouble.SLOW_CALL])
+        self._counters.add(_TROUBLES[OwnTrouble.SLOW_CALL])
