@@ -5,6 +5,7 @@ import re
 import statistics
 
 import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
+import msgspec
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
@@ -122,6 +123,13 @@ def test_a_client_that_has_the_page_is_told_so() -> None:
 )
 def test_the_encoding_is_one_that_the_client_accepts(header: str, encoding: str) -> None:
     assert accepted_encoding(header) == encoding
+
+
+def test_a_web_sends_only_the_encodings_that_it_has() -> None:
+    pages = Pages(msgspec.structs.replace(WEB, encodings=("gzip",)))
+    headers, body = pages.page(WEB.site(0), 3, {"accept-encoding": "br, gzip"})
+    assert "Content-Encoding: gzip\r\n" in headers
+    assert pages.page(WEB.site(0), 3, {"accept-encoding": "br"})[1] == gzip.decompress(body)
 
 
 def test_a_sitemap_lists_only_what_links_lead_to() -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from statistics import NormalDist
+from typing import Literal
 
 import msgspec
 
@@ -108,6 +109,8 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     median_bytes: int = 60_000
     """Of a page; log-normal, see pages.py."""
     size_sigma: float = 1.18
+    encodings: tuple[Literal["br", "gzip"], ...] = ("br", "gzip")
+    """Content encodings of pages that the server has, the best first."""
 
     def __post_init__(self) -> None:
         wrong = [name for name in ("sites", "pages", "links_per_page", "median_bytes") if getattr(self, name) < 1]

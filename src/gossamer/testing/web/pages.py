@@ -103,7 +103,7 @@ class Pages:
         classes = _SIZE_CLASSES if charset < 2 else _RARE_SIZE_CLASSES
         shared = self._filler(charset, (size >> 8) % classes)
         own = self.own_part(site, number).encode(shared.codec, "xmlcharrefreplace")
-        encoding = accepted_encoding(headers.get("accept-encoding", ""))
+        encoding = accepted_encoding(headers.get("accept-encoding", ""), self._web.encodings)
         lines = f"Content-Type: {shared.content_type}\r\nVary: Accept-Encoding\r\n{validators}"
         if encoding == "gzip":
             return f"{lines}Content-Encoding: gzip\r\n", gzipped(shared, own)
@@ -179,13 +179,13 @@ def brotlied(shared: Filler, own: bytes) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def accepted_encoding(header: str) -> str:
-    """The best that a client accepts: br, gzip or nothing."""
+def accepted_encoding(header: str, offered: tuple[str, ...] = ("br", "gzip")) -> str:
+    """The first of those offered that a client accepts, or nothing."""
     accepted = {}
     for item in header.lower().split(","):
         name, _, weight = item.partition(";")
         accepted[name.strip()] = weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    for name in ("br", "gzip"):
+    for name in offered:
         if accepted.get(name, accepted.get("*", False)):
             return name
     return ""
