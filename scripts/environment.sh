@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# Sourced by ./gossamer and ./check, with $here set to the checkout. `prepare NAME KIND` makes $here/.venv fit for
-# KIND (run or check) or ends the script with a message. What it leaves behind:
+# Sourced by ./gossamer, ./check and ./bench, with $here set to the checkout. `prepare NAME KIND` makes $here/.venv fit
+# for KIND (run or check) or ends the script with a message. After `beside NAME`, it is $here/.venv-NAME that is made
+# fit, for the programs that NAME is compared with: this one is not installed there. What it leaves behind:
 #
 #   .venv/setup/place       where the checkout was, which Python was used, what GOSSAMER_PYTHON said; written last
 #   .venv/setup/*.lock      copies of what was installed, to notice a change without asking Python
@@ -16,6 +17,11 @@ log=$venv/setup.log
 lock_patience_seconds=900
 # A script writes its pid right after it made the lock directory; one without a pid for this long was killed between.
 lock_grace_seconds=5
+
+beside() {
+    venv=$here/.venv-$1
+    log=$venv/setup.log
+}
 
 say() {
     printf '%s: %s\n' "$name" "$*" >&2
@@ -230,6 +236,7 @@ install_packages() {
         fi
         fail "run the same command again when that is mended; the whole story is in $log"
     fi
+    [ "$kind" != bench ] || return 0
     run_pip install --no-deps --no-build-isolation --editable "$here" || {
         tail -n 5 "$log" >&2
         fail "the package itself could not be installed; the whole story is in $log"
