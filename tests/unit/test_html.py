@@ -25,14 +25,14 @@ def hrefs(markup: str) -> list[str]:
     return [link.href for link in facts(markup).links]
 
 
-def test_links_come_in_document_order_with_their_kind_relations_and_text_length() -> None:
+def test_links_come_in_document_order_with_their_kind_and_relations() -> None:
     found = facts(
         "<link rel='Next prefetch' href=n><a href='x' rel='nofollow UGC'>some <b>text</b></a><map><area href=ar></map>"
         "<iframe src=i></iframe><meta http-equiv=refresh content='3; url=r'><a href=last></a>"
     ).links
     assert found == (
         Link("n", LinkKind.LINK, ("next", "prefetch")),
-        Link("x", LinkKind.A, ("nofollow", "ugc"), 9),
+        Link("x", LinkKind.A, ("nofollow", "ugc")),
         Link("ar", LinkKind.AREA),
         Link("i", LinkKind.IFRAME),
         Link("r", LinkKind.META),
@@ -264,6 +264,30 @@ def test_roots_with_floods_of_attributes_are_renamed_and_the_first_keeps_its_lan
     assert tame(f"<html lang=fr><body {many}>").markup == f"<html lang=fr><div {many}>"
     assert tame("<body a>" * (MAX_ROOTS + 2)).markup == "<body a>" * MAX_ROOTS + "<div a>" * 2
     assert facts(f"<html lang=fr>x<body {many}><a href=x>").language == "fr"
+
+
+@pytest.mark.parametrize("hidden", ["<html a{0}>", "<b a{0}>"], ids=["roots", "formatting"])
+def test_nothing_is_hidden_in_what_only_looks_like_the_attribute_of_a_root(hidden: str) -> None:
+    # The comment ends before the quote does: all that follows are tags.
+    markup = "<!--<body x='-->" + "".join(hidden.format(i) for i in range(2_000)) + "<p>x" * 20_000 + "<a href=x>'>"
+    safe = tame(markup)
+    assert Taming.ROOTS in safe.tamed
+    assert safe.markup.count("<html a") < MAX_ROOTS
+    assert "<body x" not in safe.markup
+    assert (Taming.FORMATTING in safe.tamed) == ("<b a" in markup)
+    assert hrefs(markup) == ["x"]
+
+
+def test_a_script_in_the_attribute_of_a_root_does_no_harm() -> None:
+    assert tame("<html lang=fr><body onload='if (a < b) c()'>").tamed == ()
+
+
+def test_formatting_elements_that_are_alike_count_only_as_often_as_they_can_be_open() -> None:
+    alike = "<p><i class='icon'></i>text" * 20_000
+    assert tame(alike).tamed == ()
+    assert tame("".join(f"<p><i class='icon{i}'></i>text" for i in range(20_000))).tamed == (Taming.FORMATTING,)
+    # Where a `<` stands in it, the end of a tag is not known.
+    assert tame(alike.replace("icon", "a<b")).tamed == (Taming.FORMATTING,)
 
 
 def test_tables_below_the_depth_that_the_parser_survives_are_renamed() -> None:

@@ -81,7 +81,7 @@ def _facts(url: Url, page: Page, chosen: Settings) -> dict[str, Any]:
 def _link(link: Link, base: Url, rules: UrlSettings) -> dict[str, object]:
     found = canonicalise(link.href, base, rules)
     answer = {"url": found.text} if isinstance(found, Url) else {"refused": found.reason}
-    return {"href": link.href, "kind": link.kind, "rel": link.rel, "text_length": link.text_length} | answer
+    return {"href": link.href, "kind": link.kind, "rel": link.rel, **answer}
 
 
 def _print(shown: dict[str, Any]) -> None:

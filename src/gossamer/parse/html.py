@@ -11,8 +11,8 @@ from enum import StrEnum
 import msgspec
 import turbohtml
 
-from gossamer.parse.taming import Taming, tame
-from gossamer.parse.text import clean, texts
+from gossamer.parse.taming import Safe, Taming, tame
+from gossamer.parse.text import FORMATTING, LAID_OUT, MAX_SCORED_CHARACTERS, clean, texts
 from gossamer.url import Url, canonicalise
 
 #: What Heritrix takes from one page; beyond it a page is a trap or a dump.
@@ -21,8 +21,8 @@ MAX_LINKS = 6_000
 #: Four times the longest URL that is admitted, for what resolving takes away (tabs, line ends, `../`).
 MAX_HREF_CHARACTERS = 8_000
 
-#: Characters of attributes read in all, and of anchor texts. A page of 1 MiB holds fewer; only elements that the parser
-#: multiplies (an unclosed `<a>` is made again in every paragraph) or that stand in one another show them more often.
+#: Characters of attributes read in all. A page of 1 MiB holds fewer; only elements that the parser multiplies (an
+#: unclosed `<a>` is made again in every paragraph) show them more often.
 MAX_READ_CHARACTERS = 16 << 20
 
 #: A title or description that is longer is an article; ten times what search engines show.
@@ -32,7 +32,11 @@ MAX_LINE_CHARACTERS = 1_000
 MAX_DIRECTIVES = 32
 
 _MAX_TOKEN_CHARACTERS = 64
-_TAGS = ("a", "area", "link", "iframe", "frame", "meta", "base", "title")
+_TAGS = frozenset({"a", "area", "link", "iframe", "frame", "meta", "base", "title"})
+_TAGS_WITH_TEXT = tuple(_TAGS | LAID_OUT)
+_TAGS_WITH_STYLED_TEXT = (*_TAGS_WITH_TEXT, *FORMATTING)
+#: The elements that the parser makes again (see taming.py), and with them what they say of their style.
+_MULTIPLIED = FORMATTING | {"a"}
 _FOLLOWED_RELATIONS = frozenset({"next", "canonical", "alternate"})
 _META_NAMES = frozenset({"robots", "gossamer", "description", "og:description", "refresh"})
 _ADDRESSED_TO_US = frozenset({"", "*", "gossamer"})
@@ -59,15 +63,11 @@ class LinkKind(StrEnum):
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """One link as it was written (any character may be in it), trimmed, never empty, to be resolved against the base.
-
-    `text_length` is that of an anchor's text as written; 0 on other elements, and where anchors nest without end.
-    """
+    """One link as it was written (any character may be in it), trimmed, never empty; the base resolves it."""
 
     href: str
     kind: LinkKind
     rel: tuple[str, ...] = ()
-    text_length: int = 0
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -107,8 +107,17 @@ def extract(
     # Shadow roots would hide their links from the walk; left as templates they are found.
     document = turbohtml.parse(safe.markup, positions=False, allow_declarative_shadow_roots=False)
     reading = _Reading(max_links)
-    for element in document.iter_elements(_TAGS):
-        reading.read(element)
+    laid_out: list[turbohtml.Element] = []
+    style_characters = 0
+    # One walk for all, because finding the elements takes as long as reading them.
+    for element in document.iter_elements(_tags(safe) if with_text else _TAGS):
+        tag = element.tag
+        if tag in _TAGS:
+            reading.read(tag, element)
+        if tag in LAID_OUT:
+            laid_out.append(element)
+        elif tag in _MULTIPLIED and style_characters <= MAX_SCORED_CHARACTERS:
+            style_characters += len(element.attr("class") or "") + len(element.attr("id") or "")
     if reading.characters_left < 0:
         tamed = (*tamed, Taming.ATTRIBUTES)
     root = document.root
@@ -116,8 +125,11 @@ def extract(
     directives = _unique((*reading.robots, *_header_directives(x_robots_tag)))
     plain = main = None
     if with_text:
+        scored = style_characters <= MAX_SCORED_CHARACTERS
+        if not scored:
+            _strip_style(document)
         # Last: it uses the tree up.
-        plain, main, scored = texts(document, styled_formatting=safe.styled_formatting, scorable=safe.scorable)
+        plain, main = texts(document, laid_out, scorable=safe.scorable)
         if not scored and Taming.ATTRIBUTES not in tamed:
             tamed = (*tamed, Taming.ATTRIBUTES)
         if not safe.scorable:
@@ -156,14 +168,12 @@ class _Reading:
         self.canonical: str | None = None
         self.robots: list[str] = []
         self._max_links = max_links
-        self._text_left = MAX_READ_CHARACTERS
 
-    def read(self, element: turbohtml.Element) -> None:
-        tag = element.tag
+    def read(self, tag: str, element: turbohtml.Element) -> None:
         if self.characters_left < 0:
             self.left_out += tag in {"a", "area"}
         elif tag == "a":
-            self._link(element, LinkKind.A, element.attr("href"), element.attr("rel"))
+            self._link(LinkKind.A, element.attr("href"), element.attr("rel"))
         elif tag == "meta":
             self._meta(element)
         elif tag == "link":
@@ -176,11 +186,11 @@ class _Reading:
             if self.base_href is None:
                 self.base_href = element.attr("href")
         elif tag == "area":
-            self._link(element, LinkKind.AREA, element.attr("href"), element.attr("rel"))
+            self._link(LinkKind.AREA, element.attr("href"), element.attr("rel"))
         else:
-            self._link(element, LinkKind(tag), element.attr("src"), None)
+            self._link(LinkKind(tag), element.attr("src"), None)
 
-    def _link(self, element: turbohtml.Element, kind: LinkKind, href: str | None, rel: str | None) -> None:
+    def _link(self, kind: LinkKind, href: str | None, rel: str | None) -> None:
         if href is None:
             return
         self.characters_left -= len(href)
@@ -190,15 +200,11 @@ class _Reading:
         if len(reference) > MAX_HREF_CHARACTERS or len(self.links) >= self._max_links:
             self.left_out += 1
             return
-        relations: tuple[str, ...] = ()
-        if rel is not None:
+        if rel is None:
+            self.links.append(Link(reference, kind))
+        else:
             self.characters_left -= len(rel)
-            relations = _tokens(rel)
-        text_length = 0
-        if kind is LinkKind.A and self._text_left > 0:
-            text_length = len(element.text)
-            self._text_left -= text_length
-        self.links.append(Link(reference, kind, relations, text_length))
+            self.links.append(Link(reference, kind, _tokens(rel)))
 
     def _related(self, element: turbohtml.Element) -> None:
         rel = element.attr("rel")
@@ -213,7 +219,7 @@ class _Reading:
             reference = clean(href.strip())
             if 0 < len(reference) <= MAX_HREF_CHARACTERS:
                 self.canonical = reference
-        self._link(element, LinkKind.LINK, href, rel)
+        self._link(LinkKind.LINK, href, rel)
 
     def _meta(self, element: turbohtml.Element) -> None:
         name = _keyword(element.attr("name") or element.attr("property") or element.attr("http-equiv"))
@@ -230,9 +236,22 @@ class _Reading:
         elif name == "refresh":
             refresh = _REFRESH.match(content)
             if refresh is not None:
-                self._link(element, LinkKind.META, refresh["double"] or refresh["single"] or refresh["bare"], None)
+                self._link(LinkKind.META, refresh["double"] or refresh["single"] or refresh["bare"], None)
         elif len(self.robots) < MAX_DIRECTIVES:
             self.robots += _directives(content)
+
+
+def _tags(safe: Safe) -> tuple[str, ...]:
+    return _TAGS_WITH_STYLED_TEXT if safe.styled_formatting else _TAGS_WITH_TEXT
+
+
+def _strip_style(document: turbohtml.Document) -> None:
+    for element in list(document.iter_elements(_MULTIPLIED)):
+        attributes = element.attrs
+        # Deleted unread: there may be a hundred thousand of them, each a megabyte.
+        for name in ("class", "id"):
+            if name in attributes:
+                del attributes[name]
 
 
 def _base(href: str | None, url: Url) -> Url:

@@ -20,15 +20,20 @@ may read `<span` for `<b` afterwards.
 """
 
 import re
+from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
 #: Elements that the tree may hold beyond what was written. One costs about 130 bytes, so this is some 200 MB at worst.
 MAX_REMADE_ELEMENTS = 1_500_000
 
-#: Formatting elements without attributes that can be open at once: three of a kind (the standard's "Noah's Ark
-#: clause"), fourteen kinds less `a`, of which there is only ever one.
-MAX_PLAIN_FORMATTING = 3 * 13 + 1
+#: Formatting elements that are alike, in name and attributes, of which no more can be open at once: the standard's
+#: "Noah's Ark clause".
+MAX_ALIKE = 3
+
+#: Formatting elements without attributes that can be open at once: fourteen kinds less `a`, of which there is only ever
+#: one.
+MAX_PLAIN_FORMATTING = 13 * MAX_ALIKE + 1
 
 #: Documents pasted into one another have a few `<html …>` and `<body …>`, each with a handful of attributes. As many as
 #: these together are compared in a millisecond.
@@ -44,6 +49,9 @@ MAX_SCORED_TAGS = 100_000
 MAX_TABLE_DEPTH = 400
 MIN_DEEP_CHARACTERS = 150_000
 
+#: Looked at together: of a well-formed page about half of them are start tags, far from the depth that counts.
+_TAGS_AT_A_TIME = 128
+
 #: The shortest start tag and the shortest text: `<p>` and what follows it cannot come more often than this.
 _SHORTEST_TAG = 3
 
@@ -58,25 +66,34 @@ _ATTRIBUTE = (
     rf"""[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r />=]*+"""
     rf"""(?:{_SPACE}*+={_SPACE}*+(?:"[^"]*+"|'[^']*+'|[^\t\n\f\r >"'][^\t\n\f\r >]*+|(?=>)))?+"""
 )
-# The whole tag where its attributes are few, otherwise its name alone.
-_ROOT = rf"(?:[hH][tT][mM][lL]|[bB][oO][dD][yY])(?:(?:{_ATTRIBUTE}){{0,{MAX_ROOT_ATTRIBUTES}}}+[\t\n\f\r /]*+>)?+"
+# The same for tags without a `<` in them. What is read as one of these hides no other tag, wherever it really stands:
+# in a comment or a script an open quote means nothing to the parser.
+_PLAIN_ATTRIBUTE = (
+    rf"""[\t\n\f\r /]*+[^\t\n\f\r /><][^\t\n\f\r />=<]*+"""
+    rf"""(?:{_SPACE}*+={_SPACE}*+(?:"[^"<]*+"|'[^'<]*+'|[^\t\n\f\r >"'<][^\t\n\f\r ><]*+|(?=>))|(?!{_SPACE}*+=))"""
+)
+# The whole tag where its attributes are few (or without `<`), otherwise its name alone.
+_ROOT_NAME = "(?:[hH][tT][mM][lL]|[bB][oO][dD][yY])"
+_ROOT = rf"{_ROOT_NAME}(?:(?:{_ATTRIBUTE}){{0,{MAX_ROOT_ATTRIBUTES}}}+[\t\n\f\r /]*+>)?+"
+_PLAIN_ROOT = rf"{_ROOT_NAME}(?:(?:{_PLAIN_ATTRIBUTE}){{0,{MAX_ROOT_ATTRIBUTES}}}+[\t\n\f\r /]*+>)?+"
+_STYLED = rf"{_FORMATTING}(?=[\t\n\f\r /])(?:(?:{_PLAIN_ATTRIBUTE})*+[\t\n\f\r /]*+>)?+"
 
 _TABLE_START = re.compile(r"<(?:table|caption|colgroup|col|tbody|thead|tfoot|tr|td|th)(?=[\s/>])", re.IGNORECASE)
 _TABLE_END = re.compile(r"</(?:table|caption|colgroup|col|tbody|thead|tfoot|tr|td|th)(?=[\s/>])", re.IGNORECASE)
-_TAG = re.compile(r"<(/?[a-zA-Z][^\t\n\f\r />]*)")
+# All tags but the most frequent ones of those that do not pile up.
+_TAG = re.compile(r"<(?!/?(?:t[dhr]|li|p)[\t\n\f\r />])(/?[a-zA-Z][^\t\n\f\r />]*)")
 # Void, closed by the next of their kind, or leaves of drawings: these do not pile up.
 _SHALLOW_NAMES = (
     "area base br col embed hr img input link meta param source track wbr p li dt dd option optgroup tr td th tbody "
     "thead tfoot colgroup path use circle ellipse line rect polygon polyline stop html head body"
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
+_ROOTS = frozenset({"html", "body"})
 
 # Written with classes, not with IGNORECASE, and with a look ahead that settles most tags: three times as fast, and this
 # one runs over every page.
-_SUSPECT = re.compile(
-    rf"<(?=[bBcCeEfFhHiInNsStTuU][a-zA-Z]{{0,5}}[\t\n\f\r /])(?:({_ROOT})|{_FORMATTING}(?=[\t\n\f\r /]))"
-)
-_ROOT_START = re.compile(rf"<(?=[a-zA-Z]{{4}}[\t\n\f\r /]){_ROOT}")
+_SUSPECT = re.compile(rf"<(?=[bBcCeEfFhHiInNsStTuU][a-zA-Z]{{0,5}}[\t\n\f\r /])({_STYLED}|{_ROOT})")
+_ROOT_START = re.compile(rf"<(?=[a-zA-Z]{{4}}[\t\n\f\r /]){_PLAIN_ROOT}")
 _FORMATTING_START = re.compile(rf"<{_FORMATTING}(?=[\t\n\f\r />])")
 _FORMATTING_END = re.compile(rf"</{_FORMATTING}(?=[\t\n\f\r />])")
 
@@ -105,45 +122,83 @@ class Safe(NamedTuple):
 def tame(markup: str) -> Safe:
     """The page made safe to parse; links, text and order are what they were."""
     suspects = _SUSPECT.findall(markup)
-    styled = suspects.count("")
+    roots = [tag for tag in suspects if tag[:4].lower() in _ROOTS]
     tamed: tuple[Taming, ...] = ()
-    if styled < len(suspects):
-        roots = [tag for tag in suspects if tag]
-        if len(roots) > MAX_ROOTS or not all(tag.endswith(">") for tag in roots):
-            markup = _with_few_roots(markup)
-            tamed = (Taming.ROOTS,)
+    if len(roots) > MAX_ROOTS or not all(map(_is_harmless, roots)):
+        markup = _with_few_roots(markup)
+        tamed = (Taming.ROOTS,)
+        # Those that hid something are gone.
+        suspects = _SUSPECT.findall(markup)
+    styled = [tag for tag in suspects if tag[:4].lower() not in _ROOTS]
     if len(markup) > MIN_DEEP_CHARACTERS and _TABLE_START.search(markup) is not None and _is_deep(markup):
         markup = _TABLE_END.sub("</div", _TABLE_START.sub("<div", markup))
         tamed = (*tamed, Taming.TABLES)
     # Each question is dearer than the one before it, and clears most of the pages that come to it.
-    open_at_once = MAX_PLAIN_FORMATTING + styled
+    open_at_once = MAX_PLAIN_FORMATTING + len(styled)
     most_tags = len(markup) // _SHORTEST_TAG
     if most_tags > MAX_SCORED_TAGS or open_at_once * most_tags > MAX_REMADE_ELEMENTS:
         most_tags = markup.count("<")
-        if open_at_once * most_tags > MAX_REMADE_ELEMENTS:
-            written = len(_FORMATTING_START.findall(markup))
-            if min(open_at_once, written) * most_tags > MAX_REMADE_ELEMENTS:
-                markup = _FORMATTING_END.sub("</span", _FORMATTING_START.sub("<span", markup))
-                tamed = (*tamed, Taming.FORMATTING)
-                styled = 0
-    return Safe(markup, tamed, styled > 0, most_tags <= MAX_SCORED_TAGS)
+        if open_at_once * most_tags > MAX_REMADE_ELEMENTS and _is_remade(markup, most_tags, styled):
+            markup = _FORMATTING_END.sub("</span", _FORMATTING_START.sub("<span", markup))
+            tamed = (*tamed, Taming.FORMATTING)
+            styled = []
+    return Safe(markup, tamed, bool(styled), most_tags <= MAX_SCORED_TAGS)
+
+
+def _is_harmless(root: str) -> bool:
+    """Whether it has few attributes, and none of them hides a suspect: the parser may see that outside of any tag."""
+    return root.endswith(">") and ("<" not in root or _SUSPECT.search(root) is None)
+
+
+def _is_remade(markup: str, tags: int, styled: list[str]) -> bool:
+    """Whether formatting elements may be made again more often than is allowed; `styled` are those with attributes."""
+    # For them to be made again something must have closed over them, and that had a start tag.
+    starts = tags - markup.count("</")
+    # Those of which only the name is known may all differ.
+    whole = [tag for tag in styled if tag.endswith(">")]
+    styled_open = MAX_ALIKE * len(set(whole)) + len(styled) - len(whole)
+    if (MAX_PLAIN_FORMATTING + styled_open) * starts <= MAX_REMADE_ELEMENTS:
+        return False
+    written = _FORMATTING_START.findall(markup)
+    return min(MAX_ALIKE * len(set(written)) + styled_open, len(written)) * starts > MAX_REMADE_ELEMENTS
 
 
 def _is_deep(markup: str) -> bool:
     """Whether more than `MAX_TABLE_DEPTH` elements may be open at once, taking end tags at their word."""
+    tags = _TAG.findall(markup)
+    if not "".join(tags).islower():
+        tags = [tag.lower() for tag in tags]
+    return _may_be_deep(tags) and _deepens(tags)
+
+
+def _may_be_deep(tags: list[str]) -> bool:
+    """The same, asked of so many tags at a time as if their start tags all came last: half the price, clears most."""
+    still_open: dict[str, int] = {}
+    for start in range(0, len(tags), _TAGS_AT_A_TIME):
+        counts = Counter(tags[start : start + _TAGS_AT_A_TIME])
+        ended = [(tag[1:], count) for tag, count in counts.items() if tag[0] == "/"]
+        for name, count in counts.items():
+            if name[0] != "/" and name not in _SHALLOW:
+                still_open[name] = still_open.get(name, 0) + count
+        if sum(still_open.values()) > MAX_TABLE_DEPTH:
+            return True
+        for name, count in ended:
+            if name in still_open:
+                still_open[name] = max(still_open[name] - count, counts[name])
+    return False
+
+
+def _deepens(tags: list[str]) -> bool:
     still_open: dict[str, int] = {}
     depth = 0
-    for written in _TAG.findall(markup):
-        if written in _SHALLOW:
-            continue
-        name = written.lower()
-        if name[0] == "/":
-            count = still_open.get(name[1:], 0)
+    for tag in tags:
+        if tag[0] == "/":
+            count = still_open.get(tag[1:])
             if count:
-                still_open[name[1:]] = count - 1
+                still_open[tag[1:]] = count - 1
                 depth -= 1
-        elif name not in _SHALLOW:
-            still_open[name] = still_open.get(name, 0) + 1
+        elif tag not in _SHALLOW:
+            still_open[tag] = still_open.get(tag, 0) + 1
             depth += 1
             if depth > MAX_TABLE_DEPTH:
                 return True

@@ -6,6 +6,8 @@ level: quadratic on hostile pages, noise on others) are renamed to plain blocks.
 """
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from turbohtml import Document, Element, PlainText, Text
@@ -14,10 +16,16 @@ from turbohtml import Document, Element, PlainText, Text
 #: 0.16 µs for each, and without a bound 18 KB of markup cost it 3 s.
 MAX_SCORED_CHARACTERS = 1_000_000
 
-_INVISIBLE = ("noscript", "iframe", "noembed", "noframes", "textarea", "select", "datalist")
-_FORMATTING = ("a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u")
-_BLOCKS = ("table", "caption", "thead", "tbody", "tfoot", "tr", "blockquote", "dl", "dd", "dt", "ol")
-_CELLS = ("td", "th")
+_INVISIBLE = frozenset(
+    {"script", "style", "template", "noscript", "iframe", "noembed", "noframes", "textarea", "select", "datalist"}
+)
+_BLOCKS = frozenset({"table", "caption", "thead", "tbody", "tfoot", "blockquote", "dl", "dd", "dt", "ol"})
+_ROW = "tr"
+_CELLS = frozenset({"td", "th"})
+
+#: The elements that `texts` wants to see.
+LAID_OUT = _INVISIBLE | _BLOCKS | {_ROW}
+FORMATTING = frozenset({"b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"})
 
 _OPTIONS = PlainText(bullet="")
 #: No page can say this: the parser drops NUL from text or replaces it.
@@ -30,26 +38,32 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Texts(NamedTuple):
-    """Both texts of a page, free of control characters; `scored` is false where styling hints had to be left unread."""
+    """Both texts of a page, free of control characters."""
 
     plain: str
     main: str
-    scored: bool
 
 
-def texts(document: Document, *, styled_formatting: bool, scorable: bool) -> Texts:
+def texts(document: Document, laid_out: Iterable[Element], *, scorable: bool) -> Texts:
     """The visible text, blocks on lines of their own, and the article's part of it ("" where nothing reads as one).
 
-    `styled_formatting`: whether formatting elements other than `a` may have attributes; only then are they looked at.
-    `scorable`: whether to look for an article at all.
+    `laid_out` are the elements of that name in the document. `scorable`: whether to look for an article at all.
     """
-    for element in list(document.iter_elements(_INVISIBLE)):
-        element.decompose()
-    scored, article = True, None
-    if scorable:
-        scored = _bound_scoring(document, _FORMATTING if styled_formatting else ("a",))
-        article = document.main_content()
-    _flatten(document)
+    blocks: list[Element] = []
+    rows: list[Element] = []
+    for element in laid_out:
+        tag = element.tag
+        if tag == _ROW:
+            rows.append(element)
+        elif tag in _BLOCKS:
+            blocks.append(element)
+        else:
+            element.decompose()
+    article = document.main_content() if scorable else None
+    for element in blocks:
+        element.tag = "div"
+    for row in rows:
+        _flatten(row)
     if article is None:
         plain, main = document.to_text(_OPTIONS), ""
     elif article.tag in {"body", "html"} or not isinstance(article.parent, Element):
@@ -62,7 +76,7 @@ def texts(document: Document, *, styled_formatting: bool, scorable: bool) -> Tex
         plain = f"{before}{main}{after}" if place else before
     cleaned = clean(plain)
     # The article is part of the page: what is not in the one is not in the other.
-    return Texts(cleaned, main if cleaned is plain else clean(main), scored)
+    return Texts(cleaned, main if cleaned is plain else clean(main))
 
 
 def clean(text: str) -> str:
@@ -78,29 +92,16 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
-def _bound_scoring(document: Document, multiplied: tuple[str, ...]) -> bool:
-    """Whether the article scoring is cheap as it is; otherwise `class` and `id` go from what the parser multiplies."""
-    characters = 0
-    for element in document.iter_elements(multiplied):
-        characters += len(element.attr("class") or "") + len(element.attr("id") or "")
-        if characters > MAX_SCORED_CHARACTERS:
-            break
-    else:
-        return True
-    for element in list(document.iter_elements(multiplied)):
-        attributes = element.attrs
-        # Deleted unread: there may be a hundred thousand of them, each a megabyte.
-        for name in ("class", "id"):
-            if name in attributes:
-                del attributes[name]
-    return False
-
-
-def _flatten(document: Document) -> None:
-    for element in list(document.iter_elements(_BLOCKS)):
-        element.tag = "div"
-    for element in list(document.iter_elements(_CELLS)):
-        element.tag = "span"
-        # The parser can leave a cell of a broken template beside the root, where no text may stand.
-        if isinstance(element.parent, Element):
-            element.insert_after(Text(" "))
+def _flatten(row: Element) -> None:
+    """A row becomes a block, with a space between its cells."""
+    row.tag = "div"
+    # Most rows are cells with a text each, and nothing else: then the text is enough. Not looked at further than that
+    # takes, because tables stand in one another.
+    children = len(row)
+    if list(map(type, islice(row.descendants, 2 * children + 1))) == [Element, Text] * children:
+        # The space at its end keeps it apart from what may stand behind the table in an outer cell.
+        row.set_text(" ".join([*row.strings, ""]))
+        return
+    for cell in list(row):
+        if isinstance(cell, Element) and cell.tag in _CELLS:
+            cell.append(Text(" "))
