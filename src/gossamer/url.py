@@ -36,6 +36,16 @@ DEFAULT_SETTINGS = UrlSettings()
 #: limit is more than any page was seen to need, and keeps a megabyte of `data:` away from the parsers.
 _REFERENCE_LENGTH_FACTOR = 16
 
+#: URLs of which canonicalising changes nothing, if it changes nothing of their origin and they have no dot segment; by
+#: far not all. The standard leaves these letters as they are everywhere, and these escapes are as RFC 3986 has them.
+_CANONICAL = re.compile(
+    r"(https?://[a-z0-9.:-]{1,260}+/)(?!/)"
+    r"[A-Za-z0-9_~!$&()*+,;=:@/.?-]*+(?:%(?:2[0-9ABCF]|3[A-F]|[89A-F][0-9A-F])[A-Za-z0-9_~!$&()*+,;=:@/.?-]*+)*+"
+)
+
+#: No name that DNS knows is as long, with its port. Longer ones are not remembered: pages could fill the memory so.
+_LONGEST_REMEMBERED = 300
+
 #: Not right behind a bare "%" or "%4": decoding there would make a new escape of the text around it ("%%341" -> "%41").
 _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -114,8 +124,9 @@ def canonicalise(reference: str, base: Url | None = None, settings: UrlSettings 
         return Refusal(RefusalReason.SCHEME, f"{scheme:.32}: is not fetched, only http: and https: are")
     # The standard writes every http(s) URL as scheme://authority/path?query#fragment, the path never missing.
     authority, _, path = rest[2:].partition("#")[0].partition("/")
-    # Before the cache: a password must not stay there.
-    place = _place(authority.rpartition("@")[2], scheme, settings.site_key)
+    # Without what stands before the "@": a password must not stay in a cache.
+    prefix = f"{scheme}://{authority.rpartition('@')[2]}/"
+    place = (_place if len(prefix) <= _LONGEST_REMEMBERED else _place.__wrapped__)(prefix, settings.site_key)
     if place is None:
         return Refusal(RefusalReason.NOT_A_URL, "the host has an empty label")
     if "%" in path:
@@ -129,6 +140,21 @@ def canonicalise(reference: str, base: Url | None = None, settings: UrlSettings 
     if len(text) > settings.max_url_length:
         return Refusal(RefusalReason.TOO_LONG, f"{len(text)} characters")
     return Url(text, scheme, place.host, place.port, place.site, stable_hash(text))
+
+
+def canonical_site(text: str, settings: UrlSettings) -> str | None:
+    """The site of a URL that is found to be canonical at a glance; None says only that `canonicalise` must be asked.
+
+    Most links are canonical as they are written, or behind the origin of their page, and cost less than half so.
+    """
+    found = _CANONICAL.fullmatch(text)
+    if found is None or "/." in text or settings.strip_session_ids or settings.strip_tracking:
+        return None
+    prefix = found[1]
+    place = _place(prefix, settings.site_key)
+    if place is None or place.prefix != prefix or len(text) > settings.max_url_length:
+        return None
+    return place.site
 
 
 def resolve(reference: str, base: str | None = None) -> str | None:
@@ -158,7 +184,7 @@ def stable_hash(text: str) -> int:
 
 
 class _Place(msgspec.Struct, frozen=True, gc=False):
-    """All that follows from a URL's authority: the same few thousand stand in most links, so this is cached."""
+    """All that follows from a URL's origin: the same few thousand stand in most links, so this is cached."""
 
     prefix: str
     host: str
@@ -167,8 +193,13 @@ class _Place(msgspec.Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=65_536)
-def _place(authority: str, scheme: str, site_key: SiteKey) -> _Place | None:
-    """What host and port as the standard serialises them come to; None for a host with an empty label."""
+def _place(prefix: str, site_key: SiteKey) -> _Place | None:
+    """What scheme, host and port come to, in any spelling, up to their slash; None for no URL, and for a host with an
+    empty label."""
+    text = resolve(prefix)
+    if text is None:
+        return None
+    scheme, _, authority = text[:-1].partition("://")
     host, bracket, port = authority.partition("]")
     if bracket:
         host, port = f"{host}]", port.removeprefix(":")

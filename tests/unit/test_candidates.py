@@ -1,12 +1,16 @@
 """Links and redirects become candidates, or are counted by why not."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gossamer.config import ScopeSettings, UrlSettings
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.parse.candidates import Candidates, Recent
 from gossamer.parse.html import Link, LinkKind
 from gossamer.records import Answer, Candidate, Lease, Reason
-from gossamer.url import Url, canonicalise
+from gossamer.url import Refusal, Url, canonicalise, stable_hash
+from tests.unit.test_url import REFERENCES, URLS
 
 
 def url(text: str) -> Url:
@@ -167,20 +171,58 @@ def test_letters_of_a_location_are_utf_8_or_else_single_bytes() -> None:
         assert candidates().of_redirect(lease(), answer.location)[0].url == "http://www.a.test/%C3%BC"
 
 
-def test_recent_fingerprints_are_bounded_and_the_oldest_go_first() -> None:
-    recent = Recent(limit=10)
-    recent.update(range(11))
-    recent.update(range(100, 105))
-    assert all(fingerprint in recent for fingerprint in (3, 100))
-    recent.update(range(200, 206))
-    recent.update(range(300, 311))
-    assert [fingerprint in recent for fingerprint in (3, 4, 100, 200, 305)] == [False, False, False, False, True]
+BASES = st.sampled_from(
+    [
+        PAGE,
+        url("https://b.test:8443/x/y?z"),
+        url("http://[::1]/"),
+        url("http://127.0.0.1/%7B//a"),
+        url("http://a.test/"),
+    ]
+)
 
 
-def test_a_fingerprint_that_is_met_again_outlives_its_generation() -> None:
-    recent = Recent(limit=10)
-    recent.update(range(11))
-    assert 3 in recent
-    recent.update(range(100, 110))
-    recent.update([200])
-    assert (3 in recent, 4 in recent) == (True, False)
+@given(BASES, st.lists(REFERENCES | URLS, max_size=4), st.data())
+def test_what_is_offered_is_what_reading_every_reference_says(
+    base: Url, references: list[str], data: st.DataObject
+) -> None:
+    """However a link is written, and whether or not it is found out at a glance."""
+    source = candidates(ScopeSettings(skip_extensions=""))
+    references = [reference.strip() for reference in references if reference.strip()]
+    read = [canonicalise(reference, base) for reference in references]
+    urls = {found.text: found for found in read if isinstance(found, Url)}
+    known = data.draw(st.sets(st.sampled_from(sorted(urls)))) if urls else set()
+    source.answered(
+        [Candidate(text, urls[text].site, urls[text].fingerprint) for text in known], [Reason.SEEN] * len(known)
+    )
+    found = offered(source, *map(link, references), base=base)
+    traps = source.refused[Reason.PATH_DEPTH] + source.refused[Reason.PATH_REPEATS]
+    refusals = sum(isinstance(one, Refusal) for one in dict(zip(references, read, strict=True)).values())
+    assert source.refused.total() - traps == refusals
+    assert len(found) + traps == len(urls.keys() - known)
+    for candidate in found:
+        named = urls[candidate.url]
+        assert (candidate.site, candidate.fingerprint) == (named.site, named.fingerprint)
+        assert candidate.url not in known
+
+
+def test_only_what_was_told_is_recent_and_the_last_told_is() -> None:
+    recent = Recent(places=8)
+    assert not any(fingerprint in recent for fingerprint in (0, 1, 8, 2**64 - 1))
+    recent.update([0, 3, 2**64 - 1])
+    assert all(fingerprint in recent for fingerprint in (0, 3, 2**64 - 1))
+    assert not any(fingerprint in recent for fingerprint in (8, 11, 2**64 - 9))
+
+
+def test_a_fingerprint_is_recent_until_another_one_wants_its_place() -> None:
+    recent = Recent(places=8)
+    recent.update([3, 4])
+    recent.update([11, 3 + 2**63])
+    assert [fingerprint in recent for fingerprint in (3, 4, 11, 3 + 2**63)] == [False, True, False, True]
+
+
+def test_most_of_the_last_hundred_thousands_of_fingerprints_are_recent() -> None:
+    recent = Recent()
+    fingerprints = [stable_hash(str(number)) for number in range(200_000)]
+    recent.update(fingerprints)
+    assert sum(fingerprint in recent for fingerprint in fingerprints) > 180_000

@@ -4,10 +4,21 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from gossamer import url as url_module
 from gossamer.config import UrlSettings
 from gossamer.frontier.slots import slot_of
-from gossamer.url import Refusal, RefusalReason, Url, canonicalise, registrable_domain, stable_hash
+from gossamer.url import (
+    Refusal,
+    RefusalReason,
+    Url,
+    canonical_site,
+    canonicalise,
+    registrable_domain,
+    stable_hash,
+)
 
 PAGE = "https://www.example.co.uk/news/2026/page.html?a=1"
 
@@ -83,6 +94,129 @@ def test_one_canonical_form(given: str, expected: str) -> None:
 )
 def test_references_resolve_against_the_page(reference: str, expected: str) -> None:
     assert canonical(reference, PAGE) == expected
+
+
+#: Whatever the standard or we change in some place of a URL, and what neither does.
+PIECES = (
+    *(
+        "/",
+        "//",
+        "?",
+        "#",
+        ":",
+        "@",
+        "\\",
+        ".",
+        "/.",
+        "/..",
+        "/%2e",
+        "%2E",
+        "%41",
+        "%e9",
+        "%E9",
+        "%2F",
+        "%3d",
+        "%",
+        "%4",
+    ),
+    *(
+        "a",
+        "B",
+        "0",
+        "~",
+        "-",
+        "_",
+        "!",
+        "$",
+        "&",
+        "'",
+        "(",
+        ")",
+        "*",
+        "+",
+        ",",
+        ";",
+        "=",
+        "|",
+        "^",
+        "`",
+        "{",
+        "[",
+        "<",
+        '"',
+    ),
+    *(" ", "\t", "\n", "\x00", "\x7f", "é", "ß", "\ud800", "http:", "https:", "HTTP:", "ftp:", "http://", "https://"),
+    *(
+        "a.test",
+        "www.a.co.uk",
+        "A.test",
+        "a.test.",
+        "a..test",
+        "1.2",
+        "0x7f.1",
+        "xn--a",
+        "xn--bcher-kva",
+        "[::1]",
+        "a_b",
+    ),
+    *(
+        ":80",
+        ":443",
+        ":080",
+        ":8080",
+        ":99999",
+        ":",
+        "%61.test",
+        "bücher.test",
+        "user@",
+        ";jsessionid=1",
+        "utm_source=x",
+    ),
+)
+REFERENCES = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+URLS = st.builds("{}{}/{}".format, st.sampled_from(["http://", "https://"]), st.sampled_from(PIECES), REFERENCES)
+SETTINGS = st.sampled_from(
+    [
+        UrlSettings(),
+        UrlSettings(site_key="host", max_url_length=64),
+        UrlSettings(strip_session_ids=True),
+        UrlSettings(strip_tracking=True),
+    ]
+)
+
+
+@given(URLS | REFERENCES, SETTINGS)
+@example("http://www.a.co.uk:80/", UrlSettings())
+@example("http://www.a.co.uk./", UrlSettings())
+@example("http://a.test/;jsessionid=1", UrlSettings(strip_session_ids=True))
+@example("http://a.test/?'", UrlSettings())
+@example("http://a.test/a/%2E%2E/b", UrlSettings())
+@example("http://a.test/" + "a" * 60, UrlSettings(max_url_length=64))
+def test_what_is_found_canonical_at_a_glance_is_so_when_it_is_read(text: str, settings: UrlSettings) -> None:
+    site = canonical_site(text, settings)
+    if site is not None:
+        url = url_of(text, settings=settings)
+        assert (url.text, url.site) == (text, site)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://www.example.co.uk:8443/news/2026/?page=2&q=a+b",
+        "http://example.com/",
+        "http://127.0.0.1/a;b=1/c~d_e-f.html",
+        "http://xn--bcher-kva.example/%E6%97%A5/%20?x=%26",
+    ],
+)
+def test_usual_urls_are_found_canonical_at_a_glance(text: str) -> None:
+    assert canonical_site(text, UrlSettings()) == url_of(text).site
+
+
+def test_a_host_that_is_too_long_for_any_name_is_read_and_not_remembered() -> None:
+    remembered = url_module._place.cache_info().currsize
+    host = "a" * 301 + ".test"
+    assert (url_of(f"http://{host}/x").host, canonical_site(f"http://{host}/x", UrlSettings())) == (host, None)
+    assert url_module._place.cache_info().currsize == remembered
 
 
 def test_an_escape_is_never_decoded_into_a_new_escape() -> None:

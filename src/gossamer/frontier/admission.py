@@ -87,7 +87,9 @@ class AdmissionRules:
         self._path_limits = PathLimits(scope.max_path_segments, scope.max_path_repeats)
         self._max_depth = scope.max_depth if scope.max_depth >= 0 else _NO_LIMIT
         self._max_hops = scope.max_hops
-        self._skipped = frozenset(word.lower().lstrip(".") for word in scope.skip_extensions.split())
+        words = (word.lower().lstrip(".") for word in scope.skip_extensions.split())
+        # Without slashes, so that one can be looked up before it is known to stand in the last segment.
+        self._skipped = frozenset(word for word in words if "/" not in word)
         self._include = re.compile(scope.include) if scope.include else None
         self._exclude = re.compile(scope.exclude) if scope.exclude else None
         self.exclude(exclusions)
@@ -114,13 +116,13 @@ class AdmissionRules:
         if hops > self._max_hops:
             return Reason.HOPS
         if not is_seed:
-            path = url.partition("?")[0]
-            dot = path.rfind(".")
-            if dot > path.rfind("/") and path[dot + 1 :].lower() in self._skipped:
+            path = url.partition("?")[0] if "?" in url else url
+            if path[path.rfind(".") + 1 :].lower() in self._skipped:
                 return Reason.EXTENSION
-            trap = self._path_limits.judge(path)
-            if trap is not None:
-                return trap
+            if path.count("/") > self._path_limits.harmless_slashes:
+                trap = self._path_limits.judge(path)
+                if trap is not None:
+                    return trap
             if self._include is not None and not self._include.search(url):
                 return Reason.NOT_INCLUDED
         if self._exclude is not None and self._exclude.search(url):

@@ -24,12 +24,11 @@ class PathLimits:
         self._max_segments = max_segments
         self._max_repeats = max_repeats
         # Three slashes come before the first segment.
-        self._harmless_slashes = min(max_segments, max_repeats) + 2
+        self.harmless_slashes = min(max_segments, max_repeats) + 2
+        """A path with no more of them is no trap, and need not be judged."""
 
     def judge(self, path: str) -> Reason | None:
         """Of a canonical URL up to its query: whether it looks like a trap."""
-        if path.count("/") <= self._harmless_slashes:
-            return None
         segments = path.split("/")[3:]
         if not segments[-1]:
             segments.pop()
@@ -46,5 +45,6 @@ class PathLimits:
 def path_fingerprint(url: str) -> int:
     """Of what stands before the first `?` or `;` of a canonical URL, the same for all variants of a path; 0 if neither
     is there. A `;` counts because sessions stand behind it: `/shop;jsessionid=1`."""
-    path = url.partition("?")[0].partition(";")[0]
-    return stable_hash(path) if len(path) < len(url) else 0
+    if "?" not in url and ";" not in url:
+        return 0
+    return stable_hash(url.partition("?")[0].partition(";")[0])
