@@ -21,6 +21,7 @@ from benchmarks.vocabulary.pages import page
 from gossamer.config import Settings
 from gossamer.parse.record import read_answer
 from gossamer.records import Answer, Finished, Lease, Outcome, PhaseTimes, Reason, Result
+from gossamer.report.resources import keep_freed_blocks
 from gossamer.sinks.commit import Committer
 from gossamer.sinks.log import LogSink
 from gossamer.sinks.pages import PagesSink
@@ -51,11 +52,11 @@ HEADERS = (
 #: With their aims in microseconds a page.
 SINKS: dict[str, tuple[int, Callable[[Path], Sink]]] = {
     "warc": (
-        250,
+        90,
         lambda data: WarcSink(data, run=1, parser="parser-0", index=0, file_bytes=WARC_BYTES, facts={"operator": "b"}),
     ),
     "pages": (80, lambda data: PagesSink(data, parser="parser-0", crawl="benchmark")),
-    "log": (20, lambda data: LogSink(data, parser="parser-0")),
+    "log": (10, lambda data: LogSink(data, parser="parser-0")),
 }
 
 
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--commit-pages", type=int, default=Settings().sinks.commit_pages)
     arguments = parser.parse_args()
+    keep_freed_blocks()  # as a parser does
     entries = made_entries(arguments.pages)
     order = list(SINKS)
     chains = [order[:length] for length in range(len(order) + 1)]

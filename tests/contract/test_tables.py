@@ -1,9 +1,11 @@
 """The tables that a crawl leaves: what their rows say, that nothing from the web stops them, how parts are merged."""
 
 import asyncio
+import errno
 import logging
 import os
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from gossamer.sinks.commit import Committer
 from gossamer.sinks.footer import TAIL, footer_of
 from gossamer.sinks.log import LogSink
 from gossamer.sinks.pages import PagesSink
-from gossamer.sinks.parts import FULL_BYTES, MERGED_PARTS, Part, committed_parts, next_number, to_merge
+from gossamer.sinks.parts import FULL_BYTES, LARGE_BYTES, MERGED_PARTS, Part, committed_parts, next_number, to_merge
 from gossamer.sinks.sink import Entry, PageRecord, Place, Sink
 from gossamer.url import Url, canonicalise
 
@@ -202,6 +204,32 @@ def test_what_a_page_does_not_say_is_null_and_what_was_not_computed_too(tmp_path
         *("warc_segment", "title", "description", "text", "main_text", "canonical", "meta_robots", "language", "via"),
     }
     assert (row["url_path"], other["url_path"], other["url_query"]) == ("/", "/", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "main_text"),
+    [
+        ("Menu\nTitle\nOne é — two\nEnd", "Title\nOne é — two"),
+        ("Title\nTitle\nOne", "Title\nOne"),
+        ("Ti\ud83d" + "\udd77tle", "\udd77tle"),
+        ("", ""),
+        ("Some", ""),
+        ("", "None of it"),
+        (None, "None of it"),
+        ("Some", None),
+        ("x" * 300 + "y" + "x" * 300 + "z", "x" * 300 + "z"),
+    ],
+)
+def test_both_texts_come_back_whether_or_not_one_stands_in_the_other(
+    tmp_path: Path, text: str | None, main_text: str | None
+) -> None:
+    page = made_page(text=text, main_text=main_text)
+    commit(tmp_path, PagesSink(tmp_path, parser="parser-0", crawl="mine"), [page])
+
+    def readable(one: str | None) -> str | None:
+        return None if one is None else one.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    assert pages_of(tmp_path, "text", "main_text") == [{"text": readable(text), "main_text": readable(main_text)}]
 
 
 @pytest.mark.parametrize(
@@ -388,8 +416,9 @@ def test_what_is_large_or_missing_or_was_left_alone_parts_its_neighbours() -> No
     assert to_merge(run[:-1]) == []
     assert to_merge([*run[:3], *run[4:], part(MERGED_PARTS)]) == []
     assert to_merge(run, {run[5].name}) == []
-    large = [part(0, FULL_BYTES), part(1, FULL_BYTES - 1), part(2, 1), part(3)]
-    assert to_merge(large) == large[1:3], "they come to a full one before they are sixteen"
+    large = [part(0, LARGE_BYTES), *(part(number, LARGE_BYTES - 1) for number in range(1, 5)), part(5, 4), part(6)]
+    assert FULL_BYTES == 4 * LARGE_BYTES
+    assert to_merge(large) == large[1:6], "they come to a full one before they are sixteen"
 
 
 def test_small_parts_become_one_with_all_rows_in_their_order(tmp_path: Path) -> None:
@@ -446,22 +475,77 @@ def test_merging_takes_no_more_into_memory_than_a_row_group(tmp_path: Path, monk
         assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [2] * 8
 
 
-def test_pages_that_are_too_large_for_the_memory_become_parts_before_the_commit(
+def test_pages_that_are_too_large_for_the_memory_are_on_the_disk_before_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "PART_WEIGHT", 100_000)
+    """In row groups of one part, as long as what they hold is taken back together, if at all."""
+    monkeypatch.setattr(parquet, "GROUP_WEIGHT", 100_000)
     sink = PagesSink(tmp_path, parser="parser-0", crawl="mine")
     committer = Committer(tmp_path, "parser-0", Nobody(), [sink])
+    sizes = []
     for number in range(30):
-        sink.write(made_page(f"https://example.com/{number}", text="x" * 20_000))
+        sink.write(made_page(f"https://example.com/{number}", text=random.Random(number).randbytes(10_000).hex()))
         sink.flush()
         if number % 7 == 6:
             committer.segment_done(tmp_path / "segment", [])
-    assert len(list((tmp_path / "pages").glob("*.open"))) > 5
+        sizes.append(sum(path.stat().st_size for path in (tmp_path / "pages").glob("*.open")))
+    assert len(set(sizes)) > 5
+    assert sizes[-1] > 20 * 10_000
     assert pages_of(tmp_path) == []
     committer.segment_done(tmp_path / "segment", [])
     asyncio.run(committer.commit())
     assert paths_of(tmp_path) == [f"/{number}" for number in range(30)]
+    assert len(committed_parts(tmp_path / "pages", "part")) < len(set(sizes)) - 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_committed_is_there_in_its_order_whatever_is_taken_back_and_however_often_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(parquet, "GROUP_WEIGHT", chance.choice([1, 3, 8]) * parquet.ROW_WEIGHT)
+    really = os.write
+
+    def write(descriptor: int, data: memoryview) -> int:
+        if chance.random() < 0.2:
+            raise OSError(errno.ENOSPC, "full")
+        # A part of it, as the system may.
+        return really(descriptor, data[: chance.randint(1, 2 * len(data))])
+
+    def until_done(step: Callable[[], object]) -> None:
+        while True:
+            try:
+                step()
+            except OSError:
+                continue
+            return
+
+    monkeypatch.setattr(os, "write", write)
+    sink = PagesSink(tmp_path, parser="parser-0", crawl="mine")
+    committer = Committer(tmp_path, "parser-0", Nobody(), [sink])
+    begun: list[str] = []
+    whole: list[str] = []
+    committed: list[str] = []
+    for number in range(80):
+        sink.write(made_page(f"https://example.com/{number}", text=None if number % 9 == 0 else f"{number}"))
+        begun.append(f"/{number}")
+        if chance.random() < 0.8:
+            until_done(sink.flush)
+        step = chance.random()
+        if step < 0.1:
+            committer.abandon()
+            begun.clear()
+        elif step < 0.3:
+            committer.segment_done(tmp_path / "segment", [])
+            whole += begun
+            begun.clear()
+            if chance.random() < 0.4:
+                until_done(lambda: asyncio.run(committer.commit()))
+                committed += whole
+                whole.clear()
+    committer.close()
+    assert paths_of(tmp_path) == committed
+    assert not list((tmp_path / "pages").glob("*.open"))
 
 
 @pytest.mark.parametrize("harm", ["cut", "other columns", "gone"])

@@ -7,10 +7,10 @@ in the order of its archive; the final one has them sorted by their bytes, so th
 """
 
 import heapq
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 
 from gossamer.records import Answer
@@ -30,21 +30,21 @@ _MEDIA_TYPE = re.compile(r"[!-~]{1,255}")
 def index_line(answer: Answer, page: PageRecord | None, place: Place, *, stamp: str, digest: str, redirect: str) -> str:
     """`stamp` is the 14 digits of its time. What is not known is left out."""
     media_type = _media_type(answer) if page is None else page.media_type
-    fields = {
-        "url": answer.url,
-        "mime": media_type if _MEDIA_TYPE.fullmatch(media_type) else "",
-        "mime-detected": "" if page is None else page.media_type_detected,
-        "status": str(answer.status),
-        "digest": digest,
-        "length": str(place.length),
-        "offset": str(place.offset),
-        "filename": place.file,
-        "charset": "" if page is None else page.charset,
-        "truncated": answer.truncated,
-        "redirect": redirect,
-    }
-    known = {name: value for name, value in fields.items() if value}
-    return f"{surt_key(answer.url)} {stamp} {json.dumps(known)}\n"
+    fields = (
+        ("url", answer.url),
+        ("mime", media_type if _MEDIA_TYPE.fullmatch(media_type) else ""),
+        ("mime-detected", "" if page is None else page.media_type_detected),
+        ("status", str(answer.status)),
+        ("digest", digest),
+        ("length", str(place.length)),
+        ("offset", str(place.offset)),
+        ("filename", place.file),
+        ("charset", "" if page is None else page.charset),
+        ("truncated", answer.truncated),
+        ("redirect", redirect),
+    )
+    known = ", ".join([f'"{name}": {encode_basestring_ascii(value)}' for name, value in fields if value])
+    return f"{surt_key(answer.url)} {stamp} {{{known}}}\n"
 
 
 def close_index(path: Path, final: Path) -> None:

@@ -28,10 +28,10 @@ class GrowingFile:
     def length_bytes(self) -> int:
         return self._written + self._waiting_bytes
 
-    def append(self, content: bytes) -> None:
+    def append(self, *pieces: bytes) -> None:
         """In memory; never raises OSError."""
-        self._waiting.append(content)
-        self._waiting_bytes += len(content)
+        self._waiting += pieces
+        self._waiting_bytes += sum(map(len, pieces))
 
     def flush(self, *, least_bytes: int = 1) -> None:
         """Hand it to the system if that much waits. May be called again after an OSError."""

@@ -19,9 +19,12 @@ from gossamer.sinks.sink import OPEN_SUFFIX
 #: So many neighbours become one file. A commit every two minutes makes 20,000 files in a month; with tiers of sixteen
 #: some dozens are left, and each row was moved twice.
 MERGED_PARTS = 16
-#: A file that has come to so much is left as it is, and merging never gathers much more: a million usual pages make
-#: some seventy of them, and one holds a parser up for a sixth of a second.
+#: Merging never gathers much more: a million usual pages make some seventy of them, and one holds a parser up for a
+#: sixth of a second.
 FULL_BYTES = 64 << 20
+#: A file that has come to so much is left as it is. Those of pages with much text are so large from the beginning; to
+#: have half as many of them would cost each page 30 µs.
+LARGE_BYTES = FULL_BYTES // 4
 
 _NAME = re.compile(r"([a-z]+)-([A-Za-z0-9_-]+)-([0-9]{6,})-([0-9]{6,})\.parquet")
 
@@ -81,7 +84,7 @@ def to_merge(parts: Sequence[Part], left_alone: Collection[str] = ()) -> list[Pa
     """Neighbours that are to become one file, of one parser's parts in their order; none if it is not yet time."""
     run: list[Part] = []
     for part in parts:
-        if part.length_bytes >= FULL_BYTES or part.name in left_alone:
+        if part.length_bytes >= LARGE_BYTES or part.name in left_alone:
             run = []
             continue
         if run and (part.first != run[-1].last + 1 or part.tier != run[-1].tier):

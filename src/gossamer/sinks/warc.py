@@ -19,15 +19,15 @@ Reference: https://iipc.github.io/warc-specifications/specifications/warc-format
 https://github.com/iipc/warc-specifications/issues/42.
 """
 
-import base64
 import hashlib
 import random
 import re
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from isal import isal_zlib
@@ -37,7 +37,7 @@ from gossamer.records import Answer, Reason
 from gossamer.sinks.cdxj import index_line
 from gossamer.sinks.growing import BUFFER_BYTES, GrowingFile
 from gossamer.sinks.redirect import redirect_target
-from gossamer.sinks.sink import Entry, Mark, PageRecord, Place, Prepared, body_digest
+from gossamer.sinks.sink import Entry, Mark, PageRecord, Place, Prepared, base32, body_digest
 from gossamer.url import DEFAULT_SETTINGS
 
 DIRECTORY = "warc"
@@ -50,12 +50,16 @@ _FORMAT = {
 }
 _BUSY_STATUSES = frozenset({429, 503})
 
-#: The next level gains 2 % for 10 % more time. Level 0 lets what is compressed already grow by a fifth.
+#: The next level gains 2 % for 10 % more time.
 _LEVEL = 1
-_GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
-_MOST_STORED_BYTES = 0xFFFF
 _RECORD_END = b"\r\n\r\n"
-_STORED_RECORD_END = struct.pack("<BHH", 1, len(_RECORD_END), len(_RECORD_END) ^ 0xFFFF) + _RECORD_END
+
+# A gzip member that is stored as it is: its head and its tail (RFC 1952 §2.3), and the head of a block in it, which
+# says whether it is the last one, its length, and that with all bits turned (RFC 1951 §3.2.4).
+_GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+_GZIP_TAIL = struct.Struct("<II")
+_BLOCK_HEAD = struct.Struct("<BHH")
+_MOST_BLOCK_BYTES = 0xFFFF
 
 #: A head must stay one: what would end a line in it becomes a space.
 _ONE_LINE = bytes.maketrans(b"\r\n\0", b"   ")
@@ -102,7 +106,7 @@ class WarcSink:
         self._complete: list[tuple[GrowingFile, GrowingFile]] = []
         """Earlier files that were prepared as complete, and whose commit is not known to count yet."""
         # Ids must be unlike any other in the world, and need not be hard to guess.
-        self._random = random.Random()  # noqa: S311
+        self._ids = _ids(random.Random())  # noqa: S311
 
     def write(self, entry: Entry) -> None:
         outcome = entry.outcome
@@ -161,7 +165,7 @@ class WarcSink:
         if not self._archive.length_bytes:
             self._begin()
         date = _date(answer.fetched_at)
-        response_id, request_id = self._new_id(), self._new_id()
+        response_id, request_id = next(self._ids), next(self._ids)
         common = (
             f"WARC-Warcinfo-ID: {self._described_by}\r\n"
             f"WARC-Target-URI: {answer.url}\r\n"
@@ -183,9 +187,12 @@ class WarcSink:
             + "Content-Type: application/http;msgtype=response\r\n"
             + f"Content-Length: {len(head) + len(answer.body)}\r\n\r\n"
         ).encode()
-        member = _stored_member(fields + head, answer.body) if is_encoded else _member(fields, head, answer.body)
-        place = Place(self._archive.final, self._archive.length_bytes, len(member))
-        self._archive.append(member)
+        offset = self._archive.length_bytes
+        if is_encoded:
+            self._archive.append(*_stored_member(fields + head, answer.body))
+        else:
+            self._archive.append(_member(fields, head, answer.body))
+        place = Place(self._archive.final, offset, self._archive.length_bytes - offset)
         if answer.request:
             fields = (
                 f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {request_id}\r\n"
@@ -195,7 +202,7 @@ class WarcSink:
                 "Content-Type: application/http;msgtype=request\r\n"
                 f"Content-Length: {len(answer.request)}\r\n\r\n"
             ).encode()
-            self._archive.append(_member(fields, answer.request))
+            self._archive.append(*_stored_member(fields, answer.request))
         stamp = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
         redirect = redirect_target(answer, self._urls)
         self._index.append(index_line(answer, page, place, stamp=stamp, digest=digest, redirect=redirect).encode())
@@ -204,7 +211,7 @@ class WarcSink:
     def _begin(self) -> None:
         """With the time of its first record in its name; what it was called before was never on the disk."""
         self._archive, self._index = self._new_files()
-        self._described_by = self._new_id()
+        self._described_by = next(self._ids)
         lines = {**self._facts, **_FORMAT}
         block = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in lines.items()).encode()
         fields = (
@@ -236,31 +243,33 @@ class WarcSink:
         paths = (path for name in (DIRECTORY, INDEX_DIRECTORY) for path in (self._data / name).glob("GOSSAMER-*"))
         return max((int(found[1]) + 1 for path in paths if (found := pattern.match(path.name))), default=0)
 
-    def _new_id(self) -> str:
-        """A random UUID (RFC 9562 §5.4), in a tenth of the time that the standard library takes."""
-        digits = f"{self._random.getrandbits(128):032x}"
-        variant = "89ab"[int(digits[16], 16) & 3]
-        return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
+
+def _ids(chance: random.Random) -> Iterator[str]:
+    """UUIDs (RFC 9562 §5.8) that begin by chance and count on from there: a record needs two, and chance takes time."""
+    digits = f"{chance.getrandbits(64):016x}"
+    prefix = f"<urn:uuid:{digits[:8]}-{digits[8:12]}-8{digits[12:15]}-b{chance.getrandbits(12):03x}-"
+    for number in count(chance.getrandbits(47)):
+        yield f"{prefix}{number:012x}>"
 
 
-def _stored_member(head: bytes, body: bytes) -> bytes:
-    """A record as a gzip member of its own (RFC 1952). The body is compressed already, so it is only copied.
+def _stored_member(head: bytes, body: bytes) -> list[bytes]:
+    """A record as a gzip member of its own, in pieces, not compressed: for a body that is already, and for requests.
 
-    To compress it again takes six times as long and gains nothing.
+    To compress the body again takes six times as long and gains nothing. To compress the heads, its own and that of
+    the request, takes a fifth of what an answer costs, and gains 2 % of its bytes.
     """
-    compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, -15)
-    # The flush ends at a byte's end, and leaves the last block to be written; stored blocks follow (RFC 1951 §3.2.4).
-    pieces = [_GZIP_HEAD, compressor.compress(head), compressor.flush(isal_zlib.Z_SYNC_FLUSH)]
-    for start in range(0, len(body), _MOST_STORED_BYTES):
-        piece = body[start : start + _MOST_STORED_BYTES]
-        pieces += (struct.pack("<BHH", 0, len(piece), len(piece) ^ 0xFFFF), piece)
-    checksum = isal_zlib.crc32(_RECORD_END, isal_zlib.crc32(body, isal_zlib.crc32(head)))
-    length = len(head) + len(body) + len(_RECORD_END)
-    pieces += (_STORED_RECORD_END, struct.pack("<II", checksum, length & 0xFFFFFFFF))
-    return b"".join(pieces)
+    content = b"".join((head, body, _RECORD_END))
+    pieces = [_GZIP_HEAD]
+    for start in range(0, len(content), _MOST_BLOCK_BYTES):
+        piece = content[start : start + _MOST_BLOCK_BYTES]
+        is_last = start + len(piece) == len(content)
+        pieces += (_BLOCK_HEAD.pack(is_last, len(piece), len(piece) ^ 0xFFFF), piece)
+    pieces.append(_GZIP_TAIL.pack(isal_zlib.crc32(content), len(content) & 0xFFFFFFFF))
+    return pieces
 
 
 def _member(*pieces: bytes) -> bytes:
+    """A record as a gzip member of its own."""
     return isal_zlib.compress(b"".join((*pieces, _RECORD_END)), _LEVEL, 31)
 
 
@@ -319,7 +328,7 @@ def _digest(*pieces: bytes) -> str:
     digest = hashlib.sha1(usedforsecurity=False)
     for piece in pieces:
         digest.update(piece)
-    return f"sha1:{base64.b32encode(digest.digest()).decode()}"
+    return f"sha1:{base32(digest.digest())}"
 
 
 def _date(at: float) -> str:
