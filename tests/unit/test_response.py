@@ -1,6 +1,7 @@
 """An answer read from bytes, however they are cut; and an exchange that is looked at as time goes by."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -235,30 +236,20 @@ def test_html_is_known_by_how_it_begins() -> None:
 # Time.
 
 
-class Transport(asyncio.Transport):
-    """Stands for the network's edge."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-
 def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, ends_in: float = 60.0) -> Response:
     async def run() -> Response:
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         found = Exchange(
             b"GET",
             Response(1 << 20, None),
+            loop=loop,
             settings=settings,
             stream=None,
             ends_at=now + ends_in,
-            closed=lambda _: None,
             sent=lambda: None,
         )
-        found.connection_made(Transport())
+        found.connected()
         play(found, now)
         assert found.ended.done() == found.response.is_over
         return found.response
@@ -266,12 +257,39 @@ def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, e
     return asyncio.run(run())
 
 
+def feed(found: Exchange, data: bytes) -> None:
+    found.received(memoryview(data))
+
+
+def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        settings = FetchSettings(connect_timeout_seconds=3)
+        found = Exchange(
+            b"",
+            Response(1, None),
+            loop=loop,
+            settings=settings,
+            stream=None,
+            ends_at=loop.time() + 60,
+            sent=lambda: None,
+        )
+        found.check(loop.time() + 2.5)
+        assert not found.ended.done()
+        found.check(loop.time() + 3.1)
+        assert found.ended.done()
+        assert found.response.failure == (Reason.TIMEOUT, "no connection within 3.1 s")
+        assert found.connected_at is None
+
+    asyncio.run(run())
+
+
 def test_a_head_that_does_not_come_is_given_up() -> None:
     def play(found: Exchange, now: float) -> None:
-        found.data_received(OK)
+        feed(found, OK)
         found.check(now + 4.9)
         assert not found.response.is_over
-        found.data_received(b"A: b\r\n")
+        feed(found, b"A: b\r\n")
         found.check(now + 5.1)
 
     failure = exchange(play, FetchSettings(header_timeout_seconds=5)).failure
@@ -286,10 +304,10 @@ def test_a_body_keeps_its_pace_or_is_given_up(rate: int, *, is_kept: bool) -> No
 
     def play(found: Exchange, now: float) -> None:
         nonlocal last
-        found.data_received(OK + b"\r\n")
+        feed(found, OK + b"\r\n")
         while not found.response.is_over:
             last += 1
-            found.data_received(b"x" * rate)
+            feed(found, b"x" * rate)
             found.check(now + last)
 
     response = exchange(play, FetchSettings(min_rate_bytes=1024), ends_in=40)
@@ -303,9 +321,9 @@ def test_a_body_keeps_its_pace_or_is_given_up(rate: int, *, is_kept: bool) -> No
 
 def test_a_slow_beginning_is_forgiven_and_a_stall_after_much_is_kept() -> None:
     def play(found: Exchange, now: float) -> None:
-        found.data_received(OK + b"\r\n")
+        feed(found, OK + b"\r\n")
         found.check(now + GRACE_SECONDS - 1)
-        found.data_received(b"x" * 100_000)
+        feed(found, b"x" * 100_000)
         for tick in range(100):
             found.check(now + GRACE_SECONDS + 0.25 * tick)
 
@@ -319,10 +337,10 @@ def test_the_body_of_what_is_no_page_is_waited_for_a_short_time_only() -> None:
 
     def play(found: Exchange, now: float) -> None:
         nonlocal last
-        found.data_received(b"HTTP/1.1 404 No\r\nContent-Length: 1000000\r\n\r\n")
+        feed(found, b"HTTP/1.1 404 No\r\nContent-Length: 1000000\r\n\r\n")
         while not found.response.is_over:
             last += 1
-            found.data_received(b"x" * 5000)
+            feed(found, b"x" * 5000)
             found.check(now + last)
 
     response = exchange(play, FetchSettings())
@@ -330,27 +348,37 @@ def test_the_body_of_what_is_no_page_is_waited_for_a_short_time_only() -> None:
     assert OTHER_BODY_SECONDS <= last <= OTHER_BODY_SECONDS + 1
 
     def stall(found: Exchange, now: float) -> None:
-        found.data_received(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 9\r\n\r\n")
+        feed(found, b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 9\r\n\r\n")
         found.check(now + 2.1)
 
     moved = exchange(stall, FetchSettings(), ends_in=2)
     assert (moved.failure, moved.status, moved.truncated, moved.body) == (None, 302, "time", b"")
 
 
-def test_a_fault_in_a_callback_reaches_whoever_waits() -> None:
+def test_a_fault_of_ours_reaches_whoever_waits_and_leaves_nothing_open() -> None:
     async def run() -> None:
-        found = Exchange(
-            b"",
-            Response(1, None),
-            settings=FetchSettings(),
-            stream=None,
-            ends_at=0,
-            closed=lambda _: None,
-            sent=lambda: None,
-        )
-        found.connection_made(Transport())
-        found.connection_lost(ZeroDivisionError())
-        with pytest.raises(ZeroDivisionError):
-            await found.ended
+        loop = asyncio.get_running_loop()
+        told: list[dict[str, object]] = []
+
+        def fail() -> None:
+            raise IndexError
+
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            found = Exchange(
+                b"GET",
+                Response(1, None),
+                loop=loop,
+                settings=FetchSettings(),
+                stream=None,
+                ends_at=loop.time() + 60,
+                sent=fail,
+            )
+            found.connect(server.getsockname(), memoryview(bytearray(64)))
+            assert found.descriptor is not None
+            with pytest.raises(IndexError):
+                await found.ended
+        assert found.descriptor is None
+        assert [type(context["exception"]) for context in told] == [IndexError]
 
     asyncio.run(run())

@@ -5,6 +5,7 @@ import errno
 import os
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -150,17 +151,16 @@ def test_an_outcome_that_cannot_be_encoded_spoils_nothing(spool: SpoolDirectory)
 def test_outcomes_survive_a_full_disk(spool: SpoolDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SegmentWriter(spool, 1, 0)
     add(writer, made_outcome(1))
-    really = os.write
     room = [10]
 
-    def write(descriptor: int, data: memoryview) -> int:
+    def write(descriptor: int, pieces: Iterable[bytes]) -> int:
         if not room[0]:
             raise OSError(errno.ENOSPC, "full")
-        room[0] -= (written := really(descriptor, data[: room[0]]))
+        room[0] -= (written := os.write(descriptor, b"".join(pieces)[: room[0]]))
         return written
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", write)
+        patched.setattr(os, "writev", write)
         with pytest.raises(OSError, match="full"):
             writer.close_segment()
         assert list(spool.open.iterdir()) == []

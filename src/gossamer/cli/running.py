@@ -6,6 +6,7 @@ import shlex
 import sys
 
 import msgspec
+import uvloop
 
 from gossamer.cli.arguments import Parser, print_row, read_file
 from gossamer.cli.flags import add_settings
@@ -76,7 +77,8 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False) -
             f"crawling into {data.root}: fetchers {fetchers} (with {settings.fetch.fetcher_workers} workers each),"
             f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
         )
-        return asyncio.run(Leader(data, settings, terminal).run())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(Leader(data, settings, terminal).run())
 
 
 def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:

@@ -1,16 +1,13 @@
 """The HTTP client: one GET on one connection, whatever the other side does. The story of a request:
 
-    names.py ──► addresses.py ──► connect ──► exchange.py (tls.py, response.py) ──► Answer or Failure
+    names.py ──► addresses.py ──► exchange.py (connection.py, tls.py, response.py) ──► Answer or Failure
 
 It keeps no cookies, sends no credentials and no Referer, follows no redirect, and uses no connection twice.
 """
 
 import asyncio
-import errno
 import re
-import socket
 import time
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -19,12 +16,12 @@ import msgspec
 
 from gossamer.config import FetchSettings
 from gossamer.fetch.addresses import AddressPolicy
+from gossamer.fetch.connection import BUFFER_BYTES
 from gossamer.fetch.exchange import Exchange
 from gossamer.fetch.meter import UNMEASURED, FetchMeter, FetchType
 from gossamer.fetch.names import Names, Resolution
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream, tls_context
-from gossamer.fetch.translation import describe, reason_for
 from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.url import DEFAULT_PORTS, Url
 
@@ -48,14 +45,6 @@ class Failure(msgspec.Struct, frozen=True):
     times: PhaseTimes
     was_sent: bool
     """The site was connected to, or it was tried: it counts as a request."""
-
-
-class _Connected(NamedTuple):
-    """The address that was tried last, what came of it, and whether the site can have noticed."""
-
-    address: str
-    result: socket.socket | tuple[Reason, str]
-    was_sent: bool
 
 
 class _Accepted(NamedTuple):
@@ -89,6 +78,7 @@ class Client:
         self._context = tls_context(verify=settings.verify_tls)
         self._accepted: dict[frozenset[str] | None, _Accepted] = {}
         self._exchanges: set[Exchange] = set()
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._names: Names | None = None
         self._meter = meter
 
@@ -106,7 +96,7 @@ class Client:
         while self._exchanges:
             for exchange in self._exchanges:
                 exchange.abort()
-            # The loop closes what was aborted in its next turn.
+            # Whoever waits for one hears of it in the loop's next turn.
             await asyncio.sleep(0)
         if self._names is not None:
             await self._names.close()
@@ -153,24 +143,32 @@ class Client:
             refused = "".join(found.addresses[:1])
             times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
             return Failure(found.reason, found.detail, refused, times, was_sent=False)
-        connected = await self._connect(found.addresses, url, ends_at)
-        connected_at = self._loop.time()
-        if not isinstance(connected.result, socket.socket):
-            reason, detail = connected.result
-            times = PhaseTimes(dns=dns_seconds, total=connected_at - began_at)
-            return Failure(reason, detail, connected.address, times, connected.was_sent)
-        sent = partial(self._meter.sent, fetch_type)
-        exchange = await self._exchange(connected.result, url, ends_at, max_body_bytes, media_types, sent=sent)
+        times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
+        failure = Failure(Reason.TIMEOUT, "no time was left to connect", "", times, was_sent=False)
+        for address in found.addresses[:_MOST_TRIED]:
+            if self._loop.time() >= ends_at:
+                break
+            exchange = self._begun(url, ends_at, max_body_bytes, media_types, fetch_type)
+            await self._run(exchange, self._rewritten.get(url.scheme, (address, url.port)))
+            response, connected_at = exchange.response, exchange.connected_at
+            times = PhaseTimes(
+                dns_seconds,
+                None if connected_at is None else connected_at - resolved_at,
+                exchange.tls_seconds,
+                exchange.first_byte_seconds,
+                self._loop.time() - began_at,
+            )
+            if response.failure is None:
+                return self._answer(url, fetched_at, exchange, address, times)
+            reason, detail = response.failure
+            is_ours = connected_at is None and reason is Reason.OUR_SHORTAGE
+            failure = Failure(reason, detail, address, times, was_sent=failure.was_sent or not is_ours)
+            if is_ours or connected_at is not None:
+                break
+        return failure
+
+    def _answer(self, url: Url, fetched_at: float, exchange: Exchange, address: str, times: PhaseTimes) -> Answer:
         response = exchange.response
-        times = PhaseTimes(
-            dns_seconds,
-            connected_at - resolved_at,
-            exchange.tls_seconds,
-            exchange.first_byte_seconds,
-            self._loop.time() - began_at,
-        )
-        if response.failure is not None:
-            return Failure(*response.failure, connected.address, times, was_sent=True)
         return Answer(
             url.text,
             fetched_at,
@@ -181,7 +179,7 @@ class Client:
             response.body,
             response.truncated,
             response.is_declined,
-            connected.address,
+            address,
             exchange.tls_version,
             url.scheme == "https" and self._settings.verify_tls,
             times,
@@ -208,71 +206,36 @@ class Client:
         detail = f"{found.addresses[0]} is not an address of the open web"
         return Resolution(found.addresses, Reason.BLOCKED_ADDRESS, detail)
 
-    async def _connect(self, addresses: tuple[str, ...], url: Url, ends_at: float) -> _Connected:
-        """To the first address that answers."""
-        connected = _Connected("", (Reason.TIMEOUT, "no time was left to connect"), was_sent=False)
-        for address in addresses[:_MOST_TRIED]:
-            now = self._loop.time()
-            if now >= ends_at:
-                break
-            endpoint = self._rewritten.get(url.scheme, (address, url.port))
-            until = min(now + self._settings.connect_timeout_seconds, ends_at)
-            try:
-                return _Connected(address, await self._connected_socket(endpoint, until), was_sent=True)
-            except OSError as error:
-                reason = _connect_reason(error, endpoint[0])
-                is_ours = reason is Reason.OUR_SHORTAGE
-                connected = _Connected(address, (reason, describe(error)), connected.was_sent or not is_ours)
-                if is_ours:
-                    break
-        return connected
-
-    async def _connected_socket(self, endpoint: tuple[str, int], until: float) -> socket.socket:
-        family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
-        connecting = socket.socket(family, socket.SOCK_STREAM)
-        connecting.setblocking(False)
-        try:
-            async with asyncio.timeout_at(until):
-                await self._loop.sock_connect(connecting, endpoint)
-        except BaseException:
-            connecting.close()
-            raise
-        return connecting
-
-    async def _exchange(
+    def _begun(
         self,
-        connected: socket.socket,
         url: Url,
         ends_at: float,
         max_body_bytes: int,
         media_types: frozenset[str] | None,
-        *,
-        sent: Callable[[], None],
+        fetch_type: FetchType,
     ) -> Exchange:
         accepted = self._accepted.get(media_types) or self._accept(media_types)
         origin = url.origin
         head = f"GET {url.text[len(origin) :]} HTTP/1.1\r\nHost: {origin[len(url.scheme) + 3 :]}\r\n{accepted.headers}"
-        exchange = Exchange(
+        return Exchange(
             head.encode("latin-1"),
             Response(max_body_bytes, accepted.essences),
+            loop=self._loop,
             settings=self._settings,
             stream=TlsStream(self._context, url.host.strip("[]")) if url.scheme == "https" else None,
             ends_at=ends_at,
-            closed=self._exchanges.discard,
-            sent=sent,
+            sent=partial(self._meter.sent, fetch_type),
         )
+
+    async def _run(self, exchange: Exchange, endpoint: tuple[str, int]) -> None:
+        """Until it is over; nothing of it is open after that, also if this is cancelled."""
         self._exchanges.add(exchange)
         try:
-            await self._loop.create_connection(lambda: exchange, sock=connected)
+            exchange.connect(endpoint, self._buffer)
             await exchange.ended
-        except OSError as error:
-            # It was reset before the loop could take it over.
-            connected.close()
-            self._exchanges.discard(exchange)
-            exchange.response.fail(reason_for(error), describe(error))
         finally:
             exchange.abort()
-        return exchange
+            self._exchanges.discard(exchange)
 
     def _accept(self, media_types: frozenset[str] | None) -> _Accepted:
         """A crawl has one or two sets of media types, so all of them are kept."""
@@ -289,13 +252,6 @@ class Client:
         for exchange in self._exchanges:
             exchange.check(now)
         self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-
-
-def _connect_reason(error: OSError, address: str) -> Reason:
-    # Ports run out for IPv4 as well; an IPv6 address that cannot be reached from here says nothing about us.
-    if error.errno == errno.EADDRNOTAVAIL and ":" in address:
-        return Reason.CONNECT
-    return reason_for(error)
 
 
 def rewritten(connect_to: str) -> dict[str, tuple[str, int]]:

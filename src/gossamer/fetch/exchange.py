@@ -1,15 +1,16 @@
 """One request and its answer, on a fresh connection of their own."""
 
 import asyncio
+import errno
 import math
 import ssl
 from collections.abc import Callable
-from typing import cast
 
 from gossamer.config import FetchSettings
+from gossamer.fetch.connection import Connection
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream
-from gossamer.fetch.translation import FOREIGN_ERRORS, describe, reason_for
+from gossamer.fetch.translation import describe, reason_for
 from gossamer.records import Reason
 
 #: A body may be slow to begin; after that its pace is looked at again and again.
@@ -20,41 +21,62 @@ WINDOW_SECONDS = 5.0
 OTHER_BODY_SECONDS = 10.0
 
 
-class Exchange(asyncio.Protocol):
-    """Sends the request, feeds the response, and ends: `ended` is done when the response is over.
+class Exchange:
+    """Connects, sends the request, feeds the response, and ends: `ended` is done when the response is over, and nothing
+    is open from then on.
 
-    The client makes it, looks at it now and then (`check`), and aborts it in the end. It sets no timer, and after its
-    connection is lost it holds nothing of the loop's.
+    The client makes it, looks at it now and then (`check`), and aborts it in the end. It sets no timer.
     """
+
+    __slots__ = (
+        "_connection",
+        "_ends_at",
+        "_is_ipv6",
+        "_loop",
+        "_phase",
+        "_phase_began_at",
+        "_phase_ends_at",
+        "_sent",
+        "_settings",
+        "_stream",
+        "_window_ends_at",
+        "_window_least_bytes",
+        "connected_at",
+        "ended",
+        "first_byte_seconds",
+        "request",
+        "response",
+        "tls_seconds",
+    )
 
     def __init__(
         self,
         request: bytes,
         response: Response,
         *,
+        loop: asyncio.AbstractEventLoop,
         settings: FetchSettings,
         stream: TlsStream | None,
         ends_at: float,
-        closed: Callable[["Exchange"], None],
         sent: Callable[[], None],
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.connected_at: float | None = None
+        """By the loop's clock; None if it never was."""
         self.tls_seconds: float | None = None
         self.first_byte_seconds: float | None = None
         self.request = request
         self.response = response
+        self._loop = loop
         self._settings = settings
         self._stream = stream
         self._ends_at = ends_at
-        self._closed = closed
         self._sent = sent
-        self._transport: asyncio.Transport | None = None
-        self._phase = "connection"
-        self._phase_began_at = 0.0
-        self._phase_ends_at = ends_at
+        self._connection: Connection | None = None
+        self._is_ipv6 = False
         self._window_ends_at = 0.0
         self._window_least_bytes = 0
+        self._enter("connection", settings.connect_timeout_seconds)
 
     @property
     def tls_version(self) -> str:
@@ -68,14 +90,20 @@ class Exchange(asyncio.Protocol):
     @property
     def descriptor(self) -> int | None:
         """Of its connection, while that is open."""
-        connection = None if self._transport is None else self._transport.get_extra_info("socket")
-        number = -1 if connection is None else int(connection.fileno())
-        return number if number >= 0 else None
+        return None if self._connection is None else self._connection.descriptor
+
+    def connect(self, endpoint: tuple[str, int], buffer: memoryview) -> None:
+        """Begin. What is received goes through `buffer`, which all exchanges share."""
+        self._is_ipv6 = ":" in endpoint[0]
+        try:
+            self._connection = Connection(self._loop, endpoint, self, buffer)
+        except OSError as error:
+            self.lost(error)
 
     def abort(self) -> None:
         """At once; what is still unread is left to the kernel."""
-        if self._transport is not None:
-            self._transport.abort()
+        self.response.end()
+        self._end_if_over()
 
     def check(self, now: float) -> None:
         """Ends it where time is up or the body too slow."""
@@ -102,53 +130,58 @@ class Exchange(asyncio.Protocol):
             self.response.fail(Reason.TIMEOUT, detail)
         self._end_if_over()
 
-    # What the loop calls.
+    # What its connection calls.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+    def connected(self) -> None:
         if self._stream is None:
-            self._send()
+            self._enter("head of an answer", self._settings.header_timeout_seconds)
+            self.connected_at = self._phase_began_at
+            self._send(self.request)
+            self._sent()
         else:
             self._enter("TLS handshake", self._settings.tls_timeout_seconds)
-            self._go_on(b"")
+            self.connected_at = self._phase_began_at
+            self._go_on(self._stream, b"")
 
-    def data_received(self, data: bytes) -> None:
-        if self.response.is_over:
-            return
+    def received(self, data: memoryview) -> None:
         if self._stream is None:
             self._feed(data)
         else:
-            self._go_on(data)
+            self._go_on(self._stream, data)
 
-    def eof_received(self) -> None:
+    def finished(self) -> None:
         if self._stream is not None and not self._stream.is_established:
             self.response.fail(Reason.TLS, "the connection ended in the handshake")
         self.response.end()
         self._end_if_over()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._closed(self)
-        if exc is not None and not isinstance(exc, FOREIGN_ERRORS):
-            # A fault of ours in a callback: it belongs to whoever waits for this answer.
-            if not self.ended.done():
-                self.ended.set_exception(exc)
-            return
-        if exc is not None:
-            self.response.cut("disconnect", reason_for(exc), describe(exc))
-        self.response.end()
+    def lost(self, error: OSError) -> None:
+        reason = reason_for(error)
+        # Ports run out for IPv4 as well; an IPv6 address that cannot be reached from here says nothing about us.
+        if self.connected_at is None and self._is_ipv6 and error.errno == errno.EADDRNOTAVAIL:
+            reason = Reason.CONNECT
+        self.response.cut("disconnect", reason, describe(error))
         self._end_if_over()
 
-    def _go_on(self, data: bytes) -> None:
-        stream = self._stream
-        assert stream is not None and self._transport is not None  # noqa: S101, PT018 (for the type checker)
+    def broke(self, fault: BaseException) -> None:
+        # It belongs to whoever waits for this answer.
+        if not self.ended.done():
+            self.ended.set_exception(fault)
+
+    def _go_on(self, stream: TlsStream, data: bytes | memoryview) -> None:
         try:
             stream.take(data)
             if not stream.is_established:
-                self._transport.write(stream.handshake())
+                stream.handshake()
+                if stream.is_established:
+                    self.tls_seconds = self._loop.time() - self._phase_began_at
+                    self._enter("head of an answer", self._settings.header_timeout_seconds)
+                    # Goes out together with the end of the handshake.
+                    stream.write(self.request)
+                self._send(stream.outgoing())
                 if not stream.is_established:
                     return
-                self.tls_seconds = self._loop.time() - self._phase_began_at
-                self._send()
+                self._sent()
             while not self.response.is_over:
                 plain = stream.read()
                 if plain is None:
@@ -161,13 +194,11 @@ class Exchange(asyncio.Protocol):
             self.response.cut("disconnect", reason_for(error), describe(error))
         self._end_if_over()
 
-    def _send(self) -> None:
-        assert self._transport is not None  # noqa: S101 (for the type checker)
-        self._enter("head of an answer", self._settings.header_timeout_seconds)
-        self._transport.write(self.request if self._stream is None else self._stream.write(self.request))
-        self._sent()
+    def _send(self, data: bytes) -> None:
+        if self._connection is not None and data:
+            self._connection.send(data)
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes | memoryview) -> None:
         response = self.response
         response.feed(data)
         if self.first_byte_seconds is None and response.is_head_complete:
@@ -183,5 +214,10 @@ class Exchange(asyncio.Protocol):
         self._phase_ends_at = min(self._phase_began_at + seconds, self._ends_at)
 
     def _end_if_over(self) -> None:
-        if self.response.is_over and not self.ended.done():
-            self.ended.set_result(None)
+        if self.response.is_over:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None  # it knows us, as the parser knows its response
+            if not self.ended.done():
+                self.response.let_go()
+                self.ended.set_result(None)

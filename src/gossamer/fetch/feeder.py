@@ -34,6 +34,15 @@ class Work(msgspec.Struct, frozen=True):
     """Of its origin's robots.txt; None if it was never asked for."""
 
 
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """When it is worth coming back."""
+
+    seconds: float
+    """From now, at the latest."""
+    is_held: bool
+    """Nothing is leased before that, so whatever ends meanwhile need not be told to the store at once."""
+
+
 class Feeder:
     """The only one who leases. `Fetcher` calls `feed` tick by tick and tells it how many workers are free.
 
@@ -65,21 +74,22 @@ class Feeder:
         self._not_before = 0.0
         self._next_due_at: float | None = None
 
-    async def feed(self, free_workers: int) -> float:
-        """Lease what there is room for. How many seconds from now it is worth coming back, at the latest."""
+    async def feed(self, free_workers: int) -> Wait:
+        """Lease what there is room for."""
         now = time.monotonic()
         self._look_at_spool(now)
         room = free_workers + self._reserve - self.queue.qsize()
         must_wait = self.is_paused or self._shortage.is_on or not self._slots.are_current
         if must_wait or self._pressure.state is State.HARD:
-            return _LONGEST_WAIT_SECONDS
+            return Wait(_LONGEST_WAIT_SECONDS, is_held=True)
         if now < self._not_before:
-            return min(self._not_before - now, _LONGEST_WAIT_SECONDS)
-        if self._pressure.state is State.SOFT:
+            return Wait(min(self._not_before - now, _LONGEST_WAIT_SECONDS), is_held=True)
+        is_slowed = self._pressure.state is State.SOFT
+        if is_slowed:
             room = min(room, _SLOWED_BATCH)
             self._not_before = now + self._pressure.pause_seconds()
         if room <= 0:
-            return _LONGEST_WAIT_SECONDS
+            return Wait(_LONGEST_WAIT_SECONDS, is_held=is_slowed)
         given = await self._store.lease(
             secrets.token_hex(8),
             self._slots.epochs,
@@ -90,11 +100,14 @@ class Feeder:
         )
         self._next_due_at = given.next_due_at
         await self._queue(given.leases)
+        if is_slowed:
+            return Wait(min(self._not_before - now, _LONGEST_WAIT_SECONDS), is_held=True)
         if len(given.leases) == room:
-            return 0.0
+            return Wait(0.0, is_held=False)
         if given.next_due_at is None:
-            return _LONGEST_WAIT_SECONDS
-        return min(max(given.next_due_at - self._slots.clock.earliest(), 0.0), _LONGEST_WAIT_SECONDS)
+            return Wait(_LONGEST_WAIT_SECONDS, is_held=False)
+        due_seconds = max(given.next_due_at - self._slots.clock.earliest(), 0.0)
+        return Wait(min(due_seconds, _LONGEST_WAIT_SECONDS), is_held=False)
 
     def next_due_milliseconds(self) -> int:
         """Until the next site may be leased, as the store said last; -1 if none waits."""

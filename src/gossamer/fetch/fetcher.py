@@ -109,7 +109,7 @@ class Fetcher:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._grown_at = float("-inf")
-        self._is_draining = False
+        self._drained = asyncio.Event()
 
     async def run(self) -> None:
         """Until drained; raises StoreUnavailable if the store is gone."""
@@ -117,7 +117,7 @@ class Fetcher:
         try:
             async with asyncio.TaskGroup() as group:
                 keeper = group.create_task(self._slots.keep())
-                while not self._is_draining:
+                while not self._drained.is_set():
                     await self._tick(group)
                 await self._wind_up()
                 keeper.cancel()
@@ -126,7 +126,7 @@ class Fetcher:
 
     def drain(self) -> None:
         """No new leases; what is in flight gets `DRAIN_SECONDS`, the rest goes back. Then `run` returns."""
-        self._is_draining = True
+        self._drained.set()
         self._deliveries.added.set()
 
     def pause(self) -> None:
@@ -161,12 +161,14 @@ class Fetcher:
         # First what is done: the sites that it frees may be leased at once.
         await self._deliveries.send()
         self._grow(group)
-        wait_seconds = await self._feeder.feed(len(self._tasks) - self._worker.busy)
+        wait = await self._feeder.feed(len(self._tasks) - self._worker.busy)
         await asyncio.sleep(TICK_SECONDS)
-        if wait_seconds > TICK_SECONDS:
+        if wait.seconds > TICK_SECONDS:
+            # Where nothing may be leased yet, a tick for each outcome would be for nothing.
+            worth_a_tick = self._drained if wait.is_held else self._deliveries.added
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_seconds - TICK_SECONDS):
-                    await self._deliveries.added.wait()
+                async with asyncio.timeout(wait.seconds - TICK_SECONDS):
+                    await worth_a_tick.wait()
 
     def _grow(self, group: asyncio.TaskGroup) -> None:
         now = time.monotonic()

@@ -91,7 +91,7 @@ class Response:
         # Hands its buffer over, where pieces that are joined would all be there twice.
         return self._received.getvalue()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         try:
             if not self.is_head_complete:
                 # In steps, so that the parser never gathers more of a head than it may have.
@@ -140,6 +140,11 @@ class Response:
         else:
             self.failure = (reason, detail)
         self.is_over = True
+
+    def let_go(self) -> None:
+        """Once, when it is over. Its parser holds it: they would stay, with the body, until garbage is looked
+        for."""
+        del self._parser
 
     # What the parser calls. It goes through to the end of what it was fed, also when the answer is over.
 

@@ -48,21 +48,22 @@ class TlsStream:
         """Of the protocol, as OpenSSL names it; empty before the handshake."""
         return self._object.version() or ""
 
-    def handshake(self) -> bytes:
-        """What is to be sent next; `is_established` says whether it is over with that."""
+    def handshake(self) -> None:
+        """The next step of it; `is_established` says whether that was the last."""
         try:
             self._object.do_handshake()
             self.is_established = True
         except ssl.SSLWantReadError:
             pass
-        return self._outgoing.read()
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: bytes | memoryview) -> None:
         self._incoming.write(data)
 
-    def write(self, data: bytes) -> bytes:
-        """`data`, as it is to be sent."""
+    def write(self, data: bytes) -> None:
         self._object.write(data)
+
+    def outgoing(self) -> bytes:
+        """What is to be sent next."""
         return self._outgoing.read()
 
     def read(self) -> bytes | None:

@@ -5,6 +5,7 @@ Run as `python -m gossamer.run.process`; see `orders.py` for what goes in and ou
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -16,11 +17,17 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+import uvloop
 
 from gossamer.errors import GossamerError, StoreUnavailable
 from gossamer.report.dashboard.addresses import read_addresses
 from gossamer.report.logs import LogFile
-from gossamer.report.resources import give_large_blocks_back, limit_memory, raise_descriptor_limit
+from gossamer.report.resources import (
+    give_large_blocks_back,
+    keep_freed_blocks,
+    limit_memory,
+    raise_descriptor_limit,
+)
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import HELD_SIGNALS, REPORT_SECONDS, Command, Orders, Report
 from gossamer.run.wiring import Workshop
@@ -111,6 +118,8 @@ def _say(report: Report) -> None:
 
 def diagnose(data: DataDirectory, name: str, workshop: Workshop, work: Work, **more: object) -> None:
     """Into the data directory. What it takes is loaded only now, and is in no process that nobody asks."""
+    # What was frozen at the start is not looked at otherwise, and holds what has come since.
+    gc.unfreeze()
     path = data.diagnosis / f"{name}.json"
     secrets = {workshop.store_url} | ({said.token} if (said := read_addresses(data.root)) else set())
     import_module("gossamer.report.diagnosis").write(
@@ -140,7 +149,9 @@ def main() -> int:
             give_large_blocks_back()
         else:
             limit_memory(PARSER_MEMORY_BYTES)
-        asyncio.run(serve(orders))
+            keep_freed_blocks()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(orders))
     except StoreUnavailable as error:
         return error.exit_code
     except GossamerError as error:

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -33,6 +34,8 @@ FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 #: Who was killed is gone in milliseconds, unless the system itself is stuck.
 KILLED_SECONDS = 5.0
+#: Between looks whether one that is about to end has ended.
+ENDING_SECONDS = 0.01
 #: With sites and pages of the longest names it comes to 50 KB.
 LONGEST_REPORT_BYTES = 1 << 20
 #: A page that took two parsers with it is not given to a third.
@@ -48,14 +51,25 @@ MendAfter = Callable[[Orders], Awaitable[None]]
 
 
 class Child:
-    """One process, in its one life. `report` is the last it said."""
+    """One process, in its one life. `report` is the last it said.
 
-    def __init__(self, orders: Orders, process: asyncio.subprocess.Process) -> None:
+    Not started by the loop: that would undo what is held back.
+    """
+
+    def __init__(
+        self,
+        orders: Orders,
+        process: subprocess.Popen[bytes],
+        lines: asyncio.StreamReader,
+        stdin: asyncio.WriteTransport,
+    ) -> None:
         self.orders = orders
         self.report: Report | None = None
         self.by_name: Report | None = None
         """The last one that had names in it."""
         self._process = process
+        self._lines = lines
+        self._stdin = stdin
 
     @property
     def pid(self) -> int:
@@ -66,20 +80,27 @@ class Child:
         # It inherits what is held back, until it can answer.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "gossamer.run.process",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=LONGEST_REPORT_BYTES,
+            process = subprocess.Popen(  # noqa: ASYNC220 ( it takes as long as the loop's own would)
+                [sys.executable, "-m", "gossamer.run.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
                 pass_fds=(lock,),
                 env=os.environ | (PARSER_ENVIRONMENT if orders.kind == "parser" else {}),
                 start_new_session=True,  # an interrupt from the keyboard is the leader's; the others hear of it there
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        child = cls(orders, process)
+        try:
+            loop = asyncio.get_running_loop()
+            lines = asyncio.StreamReader(limit=LONGEST_REPORT_BYTES)
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), process.stdout)
+            stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        child = cls(orders, process, lines, stdin)
         child._say(msgspec.json.encode(orders))
         return child
 
@@ -93,25 +114,26 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    async def ended(self) -> None:
-        await self._process.wait()
+    async def ended(self) -> int:
+        """Its exit code. A process that has closed its output ends at once, and so does one that was killed."""
+        while (code := self._process.poll()) is None:  # noqa: ASYNC110 (nothing tells)
+            await asyncio.sleep(ENDING_SECONDS)
+        return code
 
     async def watch(self) -> int:
         """Until it ends; its exit code."""
-        assert self._process.stdout is not None  # noqa: S101 (opened in `start`; for the type checker)
-        while line := await self._process.stdout.readline():
+        while line := await self._lines.readline():
             with contextlib.suppress(msgspec.DecodeError):
                 report = self.report = msgspec.json.decode(line, type=Report)
                 if report.sites is not None or report.recent is not None:
                     self.by_name = report
-        code = await self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        code = await self.ended()
+        self._stdin.close()
         return code
 
     def _say(self, line: bytes) -> None:
-        if self._process.stdin is not None and not self._process.stdin.is_closing():
-            self._process.stdin.write(line + b"\n")
+        if not self._stdin.is_closing():
+            self._stdin.write(line + b"\n")
 
 
 class Supervisor:

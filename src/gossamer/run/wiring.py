@@ -19,7 +19,7 @@ from gossamer.parse.note import PageNote
 from gossamer.parse.worker import Parser
 from gossamer.report.counters import SUFFIX, Counters
 from gossamer.report.lag import LoopLag
-from gossamer.report.resources import own_usage
+from gossamer.report.resources import collect_garbage_seldom, own_usage
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.metered_store import MeteredStore
 from gossamer.run.meters import FetchCounting, ParseCounting, StoreCounting
@@ -48,6 +48,7 @@ class FetcherWork:
 
     async def run(self) -> None:
         watching = asyncio.create_task(self._lag.watch())
+        collect_garbage_seldom()
         try:
             async with self._client:
                 await self._fetcher.run()
@@ -84,6 +85,7 @@ class ParserWork:
         self._note = note
 
     async def run(self) -> None:
+        collect_garbage_seldom()
         try:
             await self._parser.run()
         finally:

@@ -10,7 +10,8 @@ those before the seal, so that the name tells a whole file from one that was cut
 import os
 import re
 import struct
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from gossamer.records import Outcome
 MAGIC = b"GOSSEG1\n"
 _HEAD = struct.Struct("<IQ")
 _NAME = re.compile(r"(\d{5,})-(\d{3,})-(\d{8,})\.(\d+)\.(\d+)\.seg", re.ASCII)
+#: What every system takes in one call.
+_PIECES_AT_ONCE = 1024
 _ENCODER = msgspec.msgpack.Encoder()
 _OUTCOME_DECODER = msgspec.msgpack.Decoder(Outcome)
 _VOID_DECODER = msgspec.msgpack.Decoder(list[int])
@@ -62,17 +65,10 @@ def segment_id(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
-def append_outcome(buffer: bytearray, outcome: Outcome) -> None:
-    """One frame more, encoded in place: a body is copied once. If it raises, the buffer is as it was."""
-    head_at = len(buffer)
-    buffer += bytes(_HEAD.size)
-    try:
-        _ENCODER.encode_into(outcome, buffer, -1)
-    except BaseException:
-        del buffer[head_at:]
-        raise
-    with memoryview(buffer) as view, view[head_at + _HEAD.size :] as payload:
-        _HEAD.pack_into(view, head_at, len(payload), xxhash.xxh3_64_intdigest(payload))
+def frame(outcome: Outcome) -> tuple[bytes, bytes]:
+    """Of one outcome: what stands before the payload, and the payload."""
+    payload = _ENCODER.encode(outcome)
+    return _head(payload), payload
 
 
 def seal(path: Path, void: Collection[int]) -> None:
@@ -87,7 +83,7 @@ def seal(path: Path, void: Collection[int]) -> None:
         if size_bytes > name.size_bytes:
             os.ftruncate(descriptor, name.size_bytes)
         os.lseek(descriptor, 0, os.SEEK_END)
-        write_all(descriptor, _HEAD.pack(len(payload), xxhash.xxh3_64_intdigest(payload)) + payload)
+        write_all(descriptor, [_head(payload), payload])
     finally:
         os.close(descriptor)
 
@@ -106,12 +102,20 @@ def read_unsealed(path: Path) -> list[Outcome]:
     return _read(path, is_sealed=False)[0]
 
 
-def write_all(descriptor: int, data: bytes | bytearray) -> None:
+def write_all(descriptor: int, pieces: Sequence[bytes]) -> None:
     """One call may write less than it was given, as when the disk is about to be full."""
-    with memoryview(data) as view:
-        written = 0
-        while written < len(view):
-            written += os.write(descriptor, view[written:])
+    for begin in range(0, len(pieces), _PIECES_AT_ONCE):
+        left = deque(pieces[begin : begin + _PIECES_AT_ONCE])
+        while left:
+            written = os.writev(descriptor, left)
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
+
+
+def _head(payload: bytes) -> bytes:
+    return _HEAD.pack(len(payload), xxhash.xxh3_64_intdigest(payload))
 
 
 def _name_of(path: Path) -> SegmentName:

@@ -10,7 +10,7 @@ import msgspec
 
 from gossamer.records import Move, Outcome
 from gossamer.spool.directory import SpoolDirectory
-from gossamer.spool.segment import MAGIC, SegmentName, append_outcome, seal, segment_id, write_all
+from gossamer.spool.segment import MAGIC, SegmentName, frame, seal, segment_id, write_all
 
 #: A segment closes at whichever comes first. Many outcomes share a file, a call of the store and a claim; little is
 #: fetched again when a fetcher is killed; and a page is with a parser within a second.
@@ -59,7 +59,9 @@ class SegmentWriter:
         self._run = run
         self._fetcher = fetcher
         self._serials = iter(range(0))
-        self._buffer = bytearray(MAGIC)
+        # Not one buffer: that would be asked of the system anew for each segment, which costs more than all the rest.
+        self._frames: list[bytes] = [MAGIC]
+        self._size_bytes = len(MAGIC)
         self._moves: list[Move] = []
         self._due_at = 0.0
         self._statistics = WriterStatistics()
@@ -68,12 +70,14 @@ class SegmentWriter:
         """`outcome` is encoded here and now, and not kept."""
         if not self._moves:
             self._due_at = time.monotonic() + SEGMENT_SECONDS
-        append_outcome(self._buffer, outcome)
+        head, payload = frame(outcome)
+        self._frames += (head, payload)
+        self._size_bytes += len(head) + len(payload)
         self._moves.append(move)
 
     @property
     def is_full(self) -> bool:
-        return len(self._moves) >= SEGMENT_OUTCOMES or len(self._buffer) >= SEGMENT_BYTES
+        return len(self._moves) >= SEGMENT_OUTCOMES or self._size_bytes >= SEGMENT_BYTES
 
     def is_due(self, monotonic_now: float) -> bool:
         return bool(self._moves) and (self.is_full or monotonic_now >= self._due_at)
@@ -85,10 +89,10 @@ class SegmentWriter:
         """
         if not self._moves:
             return None
-        name = SegmentName(self._run, self._next_serial(), self._fetcher, len(self._moves), len(self._buffer))
+        name = SegmentName(self._run, self._next_serial(), self._fetcher, len(self._moves), self._size_bytes)
         path = self._spool.open / str(name)
         try:
-            _write(path, self._buffer)
+            _write(path, self._frames)
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -98,7 +102,7 @@ class SegmentWriter:
         self._statistics = WriterStatistics(
             counted.segments + 1, counted.outcomes + name.outcomes, counted.bytes + name.size_bytes
         )
-        self._buffer, self._moves = bytearray(MAGIC), []
+        self._frames, self._size_bytes, self._moves = [MAGIC], len(MAGIC), []
         return closed
 
     def statistics(self) -> WriterStatistics:
@@ -112,9 +116,9 @@ class SegmentWriter:
         return serial
 
 
-def _write(path: Path, data: bytearray) -> None:
+def _write(path: Path, frames: list[bytes]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        write_all(descriptor, data)
+        write_all(descriptor, frames)
     finally:
         os.close(descriptor)
