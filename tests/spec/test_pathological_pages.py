@@ -101,6 +101,8 @@ def formatting() -> Pages:
     plain = "".join(f"<{tag}>" * 3 for tag in FORMATTING_TAGS.split())
     for paragraphs in (10_000, 36_000, 250_000):
         yield f"all thirteen in {paragraphs} paragraphs", "<p>" + plain + "<p>x" * paragraphs
+    yield "behind a quote in a comment", "<!--<html x='-->" + styled("b", 2_000) + fill("<p>x")[:900_000] + "'>"
+    yield "alike up to a quote", "<p>" + "".join(f"<b x='>{i}'>" for i in range(2_000)) + fill("<p>x")
     yield "mixed case", "<P>" + "".join(f"<FoNt {i}>" for i in range(500)) + fill("<P>x")
 
 
@@ -114,6 +116,7 @@ def multiplied_attributes() -> Pages:
 
 def attribute_floods() -> Pages:
     numbered = count_up(lambda i: f"a{i} ")
+    numbered_roots = count_up(lambda i: f"<html a{i}>")
     yield "distinct", f"<div {numbered}>"
     yield "all alike", f"<div {fill('a=1 ')}>"
     yield "wide characters", f"<div {count_up(lambda i: f'{chr(0x4E00 + i % 20_000)}{i // 20_000} ')}>"
@@ -124,6 +127,7 @@ def attribute_floods() -> Pages:
         halves = numbered[:500_000], numbered[500_000:1_000_000]
         yield f"{root}, twice", f"<{root} {halves[0]}><{root} {halves[1]}>"
     yield "body with a quote in a name", f'x<body x"="> " {numbered[:1_000_000]}>'
+    yield "roots behind a quote in a comment", "<!--<html x='-->" + numbered_roots[:1_000_000] + "'>"
     yield "html in open quotes", fill("<html a='x <body b=\"y ")
     yield "one value", f'<div title="{fill("x")}">'
     yield "one href", f'<a href="{fill("&amp;")}">x</a>'

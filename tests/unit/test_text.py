@@ -42,6 +42,18 @@ def test_a_table_gives_a_line_for_each_row_without_padding() -> None:
     assert [line.strip() for line in lines(markup)] == ["Cap", "k value", "long key v"]
 
 
+def test_cells_are_kept_apart_whatever_is_in_them() -> None:
+    markup = (
+        "<table><tr><td>a</td><td>b<i>c</i>d</td><td></td> <td>e<!-- -->f</td><td> g </td></tr>"
+        "<tr><td>h<td>i<table><tr><td>j<td>k</table>l<td>m</table>"
+    )
+    assert lines(markup) == ["a bcd ef g", "h i", "j k l m"]
+
+
+def test_a_script_between_cells_is_left_out() -> None:
+    assert lines("<table><tr><script>s</script><td>a</td><style>t</style><td>b</td></table>") == ["a b"]
+
+
 def test_lists_and_quotations_are_not_decorated() -> None:
     markup = "<ul><li>a<ol><li>b</ol></ul><blockquote>q<blockquote>r</blockquote></blockquote>"
     assert lines(markup) == ["a", "b", "q", "r"]
