@@ -41,7 +41,7 @@ async def _of_sqlite(place: Place) -> tuple[int, int, int, int]:
         ).fetchall()
     )
     connection.close()
-    return tables["seen"], tables["blocks"], tables["sites"], sum(tables.values())
+    return tables["recent"] + tables["seen"], tables["blocks"], tables["sites"], sum(tables.values())
 
 
 async def _of_redis(place: Place) -> tuple[int, int, int, int]:
@@ -79,4 +79,4 @@ async def _of_postgres(place: Place) -> tuple[int, int, int, int]:
     finally:
         await connection.close()
     tables = {row["relname"]: row["bytes"] for row in rows}
-    return tables["seen"], tables["blocks"], tables["sites"], sum(tables.values())
+    return tables["recent"] + tables["seen"], tables["blocks"], tables["sites"], sum(tables.values())

@@ -6,7 +6,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +15,8 @@ import pytest
 from msgspec import structs
 
 from gossamer.errors import StoreUnavailable, UsageError
-from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores import sqlite_schema, sqlite_sites, sqlite_verbs
+from gossamer.frontier.store import AdmitLimits, UrlState
+from gossamer.frontier.stores import sqlite_schema, sqlite_seen, sqlite_sites, sqlite_thread, sqlite_verbs
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.frontier.stores.sqlite_verbs import Verbs
 from gossamer.records import Candidate, Destination, Lease, Move, Reason, Release, SiteClock
@@ -31,9 +31,11 @@ def link(number: int, site: str = "a.example", *, length: int = 0, at_head: bool
     return Candidate(url, site, stable_hash(url), at_head=at_head)
 
 
-def with_store(directory: Path, work: Callable[[SqliteStore], Awaitable[None]], slots: int = SLOTS) -> None:
+def with_store(
+    directory: Path, work: Callable[[SqliteStore], Awaitable[None]], slots: int = SLOTS, *, at_once: bool = False
+) -> None:
     async def run() -> None:
-        store = SqliteStore(directory / "frontier.db", slots)
+        store = SqliteStore(directory / "frontier.db", slots, at_once=at_once)
         await store.open()
         try:
             await work(store)
@@ -293,6 +295,96 @@ def test_a_cancelled_caller_leaves_the_thread_at_work(tmp_path: Path) -> None:
         assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]
 
     with_store(tmp_path, work)
+
+
+def test_calls_are_run_by_their_caller_where_that_is_wanted(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        assert await store._thread.call(lambda _: threading.current_thread()) is threading.current_thread()
+        many = [link(number, f"site-{number % 50}.example") for number in range(5_000)]
+        assert set(await store.admit(many, NO_LIMITS)) == {Reason.NEW}
+        assert set(await store.admit(many, NO_LIMITS)) == {Reason.SEEN}
+
+    with_store(tmp_path, work, at_once=True)
+
+
+def test_a_file_that_another_process_keeps_holds_up_nobody_elses_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call waits in the thread, and so do those that come meanwhile; afterwards they are run at once again."""
+    monkeypatch.setattr(sqlite_thread, "AT_ONCE_SECONDS", 0.02)
+
+    async def work(store: SqliteStore) -> None:
+        with closing(sqlite3.connect(tmp_path / "frontier.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(store.admit([link(1)], NO_LIMITS))
+            await asyncio.sleep(0.1)
+            behind = asyncio.create_task(store.admit([link(1), link(2)], NO_LIMITS))
+            # The loop goes on.
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            assert not behind.done()
+            other.execute("ROLLBACK")
+        assert await waiting == [Reason.NEW]
+        assert await behind == [Reason.SEEN, Reason.NEW]
+        assert await store._thread.call(lambda _: threading.current_thread()) is threading.current_thread()
+
+    with_store(tmp_path, work, at_once=True)
+
+
+def test_nothing_of_a_call_that_fails_at_once_has_happened(tmp_path: Path) -> None:
+    def fail(verbs: Verbs) -> None:
+        assert verbs.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+        raise ValueError("a mistake of ours")
+
+    async def work(store: SqliteStore) -> None:
+        with pytest.raises(ValueError, match="a mistake of ours"):
+            await store._thread.call(fail)
+        assert await store.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+
+    with_store(tmp_path, work, at_once=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_seen_is_known_wherever_it_stands(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against plain sets: recent ones and those in the tree, in one transaction and in several, paths counted."""
+    monkeypatch.setattr(sqlite_seen, "MOST_RECENT", 5)
+    draw = random.Random(seed)
+    limits = AdmitLimits(path_variants=4)
+    known: set[str] = set()
+    variants: Counter[int] = Counter()
+
+    def drawn() -> Candidate:
+        site = draw.choice(["a.example", "b.example"])
+        number, path = draw.randrange(60), draw.randrange(6)
+        url = f"https://{site}/{path}?{number}" if path else f"https://{site}/{number}"
+        return Candidate(url, site, stable_hash(url), path_fingerprint=stable_hash(f"{site}/{path}") if path else 0)
+
+    def expected(candidate: Candidate) -> Reason:
+        path = candidate.path_fingerprint
+        if candidate.url in known:
+            return Reason.SEEN
+        if path and variants[path] == limits.path_variants:
+            return Reason.PATH_VARIANTS
+        known.add(candidate.url)
+        variants[path] += 1
+        return Reason.NEW
+
+    async def work(store: SqliteStore) -> None:
+        for _ in range(60):
+            offers = [[drawn() for _ in range(draw.choice([1, 2, 9]))] for _ in range(draw.choice([1, 3]))]
+            answers = await asyncio.gather(*(store.admit(offer, limits) for offer in offers))
+            assert answers == [[expected(candidate) for candidate in offer] for offer in offers]
+            candidate = drawn()
+            found = await store.find(candidate)
+            assert (found.state is UrlState.QUEUED) == (candidate.url in known)
+            assert not candidate.path_fingerprint or found.path_variants == variants[candidate.path_fingerprint]
+
+    with_store(tmp_path, work)
+    with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
+        (in_tree,) = connection.execute("SELECT count(*) FROM seen").fetchone()
+        (recent,) = connection.execute("SELECT ifnull(sum(length(fingerprints)), 0) / 8 FROM recent").fetchone()
+    assert in_tree + recent == len(known)
+    assert in_tree > recent
 
 
 def test_closing_ends_the_thread_and_nothing_can_be_asked_after_it(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, Sighting, SiteState, Store
+from gossamer.frontier.stores import sqlite_seen
 from gossamer.records import Candidate, Destination, Finished, Lease, Move, Reason, Release, SiteClock
 from gossamer.testing.stores.model import ModelStore
 from gossamer.testing.stores.places import Place
@@ -598,9 +599,13 @@ class FrontierMachine(RuleBasedStateMachine):
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # it is the number of steps that is limited, however slow the machine is
-def test_a_store_answers_as_the_model_does_whatever_happens(histories: tuple[Place, int]) -> None:
+def test_a_store_answers_as_the_model_does_whatever_happens(
+    histories: tuple[Place, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model too: what is wrong with it, the ledger finds."""
     place, number = histories
+    # So few that they are too many after some steps.
+    monkeypatch.setattr(sqlite_seen, "MOST_RECENT", 3)
     run_state_machine_as_test(
         type("Machine", (FrontierMachine,), {"place": place}),
         settings=settings(

@@ -58,7 +58,7 @@ async def serve(orders: Orders) -> None:
     logs = LogFile(data.log, orders.name, orders.settings.run.log_level, orders.settings.run.log_bytes)
     logs.open()
     try:
-        async with Workshop(data, orders.settings, orders.name) as workshop:
+        async with Workshop(data, orders.settings, orders.name, at_once=orders.kind == "parser") as workshop:
             work: Work = workshop.fetcher(orders) if orders.kind == "fetcher" else workshop.parser(orders)
             await _serve(work, logs, partial(diagnose, data, orders.name, workshop, work))
     except StoreUnavailable as error:

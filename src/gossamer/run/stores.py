@@ -35,13 +35,16 @@ Examine = Callable[[str], Awaitable[list[Finding]]]
 Remove = Callable[[str, str], Awaitable[None]]
 
 
-def open_store(data: DataDirectory, settings: Settings, which: Frontier, *, is_leader: bool) -> Store:
+def open_store(
+    data: DataDirectory, settings: Settings, which: Frontier, *, is_leader: bool, at_once: bool = False
+) -> Store:
     """Of one process; it is not open yet. The leader makes the frontier if it never was, and gives up a server that
-    does not answer; the others come when it has answered once, and wait."""
+    does not answer; the others come when it has answered once, and wait. `at_once`: who calls an embedded store waits
+    for it anyhow, and runs the call itself."""
     where = settings.frontier
     may_create = is_leader and not which.is_made
     if where.store == EMBEDDED:
-        return SqliteStore(data.frontier, settings.url.slots, may_create=may_create)
+        return SqliteStore(data.frontier, settings.url.slots, may_create=may_create, at_once=at_once)
     return _on_server(
         data,
         settings,

@@ -114,7 +114,9 @@ class Workshop:
     `name` is the place that the process fills: its counters are those of whoever filled it before.
     """
 
-    def __init__(self, data: DataDirectory, settings: Settings, name: str, *, is_leader: bool = False) -> None:
+    def __init__(
+        self, data: DataDirectory, settings: Settings, name: str, *, is_leader: bool = False, at_once: bool = False
+    ) -> None:
         self._data = data
         self._settings = settings
         self._is_leader = is_leader
@@ -124,7 +126,8 @@ class Workshop:
         self.store_endpoints = store_endpoints(self.store_url)
         self.counters = Counters(data.metrics / f"{name}{SUFFIX}")
         self.store = MeteredStore(
-            open_store(data, settings, self._which, is_leader=is_leader), StoreCounting(self.counters)
+            open_store(data, settings, self._which, is_leader=is_leader, at_once=at_once),
+            StoreCounting(self.counters),
         )
         self.rules = AdmissionRules(settings.scope, data.exclusions())
         self.spool = SpoolDirectory(data.spool)

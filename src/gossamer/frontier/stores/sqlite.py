@@ -24,6 +24,8 @@ OLDEST_SQLITE = (3, 35, 0)
 BUSY_MILLISECONDS = 10
 #: URLs of one step inside a transaction: some 3 ms.
 BATCH = 500
+#: Where each step is a transaction of its own: some 10 ms.
+BATCH_AT_ONCE = 4_000
 #: Kept small: with several processes writing, each finds its cache outdated at every transaction anyway.
 CACHE_KIB = 16 << 10
 #: Pages of the log before they are copied into the file: 32 MiB. A page that changes often is copied once.
@@ -34,7 +36,6 @@ T = TypeVar("T")
 _PRAGMAS = f"""
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -{CACHE_KIB};
-PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
 PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 2 * 4096};
 PRAGMA secure_delete = OFF;
 """
@@ -43,16 +44,20 @@ PRAGMA secure_delete = OFF;
 class SqliteStore(SqliteReads):
     """One handle on the file, of one process. Sites are known by the 64-bit hash of their name.
 
-    Every verb is a call to the store's thread: the event loop never waits for the disk. A verb with many URLs is cut
-    into steps, and each URL's part of it is atomic. Death of the process loses nothing that was acknowledged; a power
-    cut at most the transactions since the last checkpoint, and never the order of them.
+    Every verb is a call to the store's thread: the event loop never waits for the disk. With `at_once` it does; see
+    `StoreThread`. Then other processes copy the log into the file, and this one only if they do not.
+
+    A verb with many URLs is cut into steps, and each URL's part of it is atomic. Death of the process loses nothing
+    that was acknowledged; a power cut at most the transactions since the last checkpoint, and never the order of them.
     """
 
-    def __init__(self, path: Path, slots: int, *, may_create: bool = True) -> None:
+    def __init__(self, path: Path, slots: int, *, may_create: bool = True, at_once: bool = False) -> None:
         self._path = path
         self._may_create = may_create
         self._slots = slots
-        self._thread = StoreThread(str(path))
+        self._thread = StoreThread(str(path), at_once=at_once)
+        self._batch = BATCH_AT_ONCE if at_once else BATCH
+        self._checkpoint_pages = CHECKPOINT_PAGES * (4 if at_once else 1)
         self._turn = 0
 
     @property
@@ -71,6 +76,7 @@ class SqliteStore(SqliteReads):
         )
         try:
             self._prepare(connection)
+            connection.execute(f"PRAGMA wal_autocheckpoint = {self._checkpoint_pages}")
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         except BaseException:
             connection.close()
@@ -104,9 +110,9 @@ class SqliteStore(SqliteReads):
         def admit(step: Sequence[Candidate]) -> Awaitable[list[Reason]]:
             return self._thread.call(lambda verbs: verbs.admit(step, limits))
 
-        if len(candidates) <= BATCH:
+        if len(candidates) <= self._batch:
             return await admit(candidates)
-        steps = await asyncio.gather(*map(admit, _steps(candidates)))
+        steps = await asyncio.gather(*map(admit, _steps(candidates, self._batch)))
         return [reason for step in steps for reason in step]
 
     async def own(
@@ -145,7 +151,7 @@ class SqliteStore(SqliteReads):
         def finish(step: Sequence[Finished]) -> Awaitable[None]:
             return self._thread.call(lambda verbs: verbs.finish(step))
 
-        await asyncio.gather(*map(finish, _steps(finished)))
+        await asyncio.gather(*map(finish, _steps(finished, self._batch)))
 
     async def unspool(self, segment: str) -> None:
         await self._thread.call(lambda verbs: verbs.unspool(segment))
@@ -183,5 +189,5 @@ def _use_log(connection: sqlite3.Connection) -> None:
             return
 
 
-def _steps(urls: Sequence[T]) -> list[Sequence[T]]:
-    return [urls[begin : begin + BATCH] for begin in range(0, len(urls), BATCH)]
+def _steps(urls: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [urls[begin : begin + size] for begin in range(0, len(urls), size)]

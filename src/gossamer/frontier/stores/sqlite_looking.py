@@ -9,6 +9,7 @@ from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.boot import since_boot
 from gossamer.frontier.stores.entries import signed
 from gossamer.frontier.stores.searching import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
+from gossamer.frontier.stores.sqlite_seen import Seen
 from gossamer.frontier.stores.sqlite_sites import json_array
 from gossamer.records import Candidate
 from gossamer.url import stable_hash
@@ -26,6 +27,7 @@ class Looking:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._seen = Seen(connection)
 
     def site_states(self, names: Collection[str]) -> dict[str, SiteState]:
         return {name: site_state(name, columns) for name, *columns in self._sites(names) if name in names}
@@ -46,12 +48,7 @@ class Looking:
     def _look(self, candidate: Candidate, site: SiteState, site_id: int) -> Look:
         execute = self._connection.execute
         fingerprint = candidate.fingerprint.to_bytes(8, "little")
-        seen = execute(
-            "SELECT 1 FROM seen WHERE site = ? AND fingerprint = ?", (site_id, signed(candidate.fingerprint))
-        ).fetchone()
-        variants = execute(
-            "SELECT number FROM variants WHERE site = ? AND path = ?", (site_id, signed(candidate.path_fingerprint))
-        ).fetchone()
+        is_seen, variants = self._seen.find(site_id, candidate.fingerprint, candidate.path_fingerprint)
         # All of them are read, for want of an index that every lease would have to keep up: they are few.
         held = execute(
             "SELECT number, segment, url FROM held WHERE site = ? AND substr(url, 5, 8) = ?",
@@ -60,8 +57,8 @@ class Looking:
         number, segment, entry = held or (0, None, b"")
         return Look(
             site=site,
-            is_seen=seen is not None,
-            variants=variants[0] if variants and candidate.path_fingerprint else 0,
+            is_seen=is_seen,
+            variants=variants if candidate.path_fingerprint else 0,
             number=number,
             segment=segment,
             entry=entry,

@@ -10,7 +10,7 @@ from gossamer.errors import StoreUnavailable, UsageError
 #: Marks the file as ours, as SQLite's `file` magic does: "Goss".
 APPLICATION_ID = 0x476F7373
 #: Goes up with every change of the schema, and of what stands in it.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 def create(connection: sqlite3.Connection, slots: int) -> None:

@@ -38,11 +38,10 @@ CREATE UNIQUE INDEX names ON sites (hash);
 CREATE INDEX due ON sites (slot, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX busy ON sites (slot) WHERE lease > 0;
 
--- Every URL that was ever admitted. The site comes first: the links of a page lead to few sites, so they meet in few
--- pages of the tree.
+-- Every URL that was ever admitted: the latest of each site in one row, the others in a tree; see sqlite_seen.py. With
+-- the latter go the URLs that differ only in their parameters, by the fingerprint of their path, and how many they are.
+CREATE TABLE recent (site INTEGER PRIMARY KEY, fingerprints BLOB NOT NULL, paths BLOB NOT NULL);
 CREATE TABLE seen (site INTEGER, fingerprint INTEGER, PRIMARY KEY (site, fingerprint)) WITHOUT ROWID;
-
--- How many URLs of a site were admitted that differ only in their parameters, by the fingerprint of their path.
 CREATE TABLE variants (
     site INTEGER, path INTEGER, number INTEGER NOT NULL, PRIMARY KEY (site, path)
 ) WITHOUT ROWID;

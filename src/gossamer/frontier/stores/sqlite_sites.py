@@ -8,7 +8,7 @@ row alone until a block is used up.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -120,6 +120,20 @@ def _site(row: Sequence[Any]) -> Site:
     return site
 
 
+def _blocks(urls: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """URLs one behind the other, as many as a block takes; and how many they are."""
+    block: list[bytes] = []
+    used = 0
+    for url in urls:
+        if block and used + len(url) > BLOCK_BYTES:
+            yield b"".join(block), len(block)
+            block = []
+            used = 0
+        block.append(url)
+        used += len(url)
+    yield b"".join(block), len(block)
+
+
 class Sites:
     """The sites that the present transaction has touched. `write` must come before any query that reads `sites`.
 
@@ -200,37 +214,28 @@ class Sites:
 
     def append(self, site: Site, urls: Sequence[bytes]) -> None:
         """To the tail of its queue."""
-        size_bytes = sum(map(len, urls))
-        if site.queued and site.tail_bytes + size_bytes <= SMALL_BLOCK_BYTES:
-            self._extended_blocks.append((b"".join(urls), site.tail))
-            site.tail_bytes += size_bytes
+        joined = b"".join(urls)
+        if site.queued and site.tail_bytes + len(joined) <= SMALL_BLOCK_BYTES:
+            self._extended_blocks.append((joined, site.tail))
+            site.tail_bytes += len(joined)
             site.queued += len(urls)
+        elif len(joined) <= BLOCK_BYTES:
+            self._add_block(site, joined, len(urls))
         else:
-            self._add_blocks(site, urls)
+            for block, number in _blocks(urls):
+                self._add_block(site, block, number)
         site.is_changed = True
 
-    def _add_blocks(self, site: Site, urls: Sequence[bytes]) -> None:
-        added: list[bytes] = []
-        used = 0
-        for url in urls:
-            if used and used + len(url) > BLOCK_BYTES:
-                self._add_block(site, added, used)
-                added = []
-                used = 0
-            added.append(url)
-            used += len(url)
-        self._add_block(site, added, used)
-
-    def _add_block(self, site: Site, urls: Sequence[bytes], size_bytes: int) -> None:
+    def _add_block(self, site: Site, block: bytes, urls: int) -> None:
         if self._last_id is None:
             (self._last_id,) = self._connection.execute(_LAST_ID).fetchone()
         site.tail = self._last_id = self._last_id + 1
-        site.tail_bytes = size_bytes
-        self._inserted_blocks.append((site.tail, site.id, b"".join(urls)))
+        site.tail_bytes = len(block)
+        self._inserted_blocks.append((site.tail, site.id, block))
         if not site.queued:
             site.head = site.tail
             site.head_offset = 0
-        site.queued += len(urls)
+        site.queued += urls
 
     def put_back(self, site: Site, url: bytes) -> None:
         """To the head of its queue."""

@@ -1,8 +1,9 @@
-"""The one thread of a process that talks to SQLite, and how calls wait for it."""
+"""The one thread of a process that talks to SQLite, and how calls wait for it; or how they are run without it."""
 
 import asyncio
 import logging
 import sqlite3
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,9 @@ T = TypeVar("T")
 
 #: After this the transaction is committed, though calls wait: other processes wait for the file, too.
 TRANSACTION_SECONDS = 0.01
+#: How long a call that is run at once holds up its caller for the sake of other processes' transactions, of 10 ms each.
+#: After this it waits in the thread.
+AT_ONCE_SECONDS = 0.1
 #: Between attempts to write to a disk that is full. Reads go on meanwhile.
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
@@ -29,6 +33,10 @@ _LOG = logging.getLogger("gossamer.frontier")
 
 class _NoRoom(StoreUnavailable):
     """The disk is full, and nothing of the call has happened."""
+
+
+class _Kept(StoreUnavailable):
+    """Another process has not given the file free, and nothing of the call has happened."""
 
 
 class _Call(Generic[T]):
@@ -59,14 +67,20 @@ class StoreThread:
     Each call gets its answer after the commit. If one of them raises, none of that transaction has happened: each is
     run again in one of its own, so that only the one to blame fails. Nothing of SQLite's leaves as its own exception.
     A call for which the disk has no room waits until it has.
+
+    With `at_once` a call is run by its caller, in a transaction of its own, unless other calls wait already or another
+    process keeps the file for long. That is for an event loop which has nothing else to do meanwhile: two threads that
+    both want to run Python take the interpreter from each other at every statement.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, at_once: bool = False) -> None:
         self._path = path
+        self._at_once = at_once
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._waiting: deque[_Call[Any]] = deque()
         self._connection: sqlite3.Connection | None = None
         self._verbs: Verbs | None = None
+        self._verbs_in_use = threading.Lock()
         self.is_full = False
         """Calls wait for room on the disk."""
 
@@ -103,18 +117,35 @@ class StoreThread:
             return answer
 
     async def _call_once(self, work: Callable[[Verbs], T], *, writes: bool) -> T:
-        if self._verbs is None:
+        verbs = self._verbs
+        if verbs is None:
             raise StoreUnavailable(f"the frontier in {self._path} is not open")
+        if self._at_once and not self._waiting and self._verbs_in_use.acquire(blocking=False):
+            try:
+                return self._translated(partial(_run_alone, verbs, work, writes=writes, wait_seconds=AT_ONCE_SECONDS))
+            except _Kept:
+                pass
+            finally:
+                self._verbs_in_use.release()
         call = _Call(work, writes=writes)
         self._waiting.append(call)
-        self._executor.submit(self._run_waiting, self._verbs)
+        self._executor.submit(self._run_waiting, verbs)
         return await call.future
 
     def _run_waiting(self, verbs: Verbs) -> None:
         """One transaction. It is asked for once per call, so what it leaves waiting is run by one that follows."""
-        calls = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if not calls:
+        if not self._waiting:
             return
+        with self._verbs_in_use:
+            calls = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            answers = self._run_together(verbs, calls)
+            self._waiting.extendleft(reversed(calls[len(answers) :]))
+        # Only now: whoever is answered may have its next call run at once.
+        for call, answer in zip(calls, answers, strict=False):
+            call.answer(answer)
+
+    def _run_together(self, verbs: Verbs, calls: list[_Call[Any]]) -> list[Any]:
+        """The answers to those of them that there was time for."""
         answers: list[Any] = []
         is_committed = False
         try:
@@ -130,29 +161,30 @@ class StoreThread:
             # The exception itself is of no use here: the call that it belongs to raises it again.
             if not is_committed:
                 for call in calls:
-                    self._executor.submit(self._translated, partial(_run_alone, verbs, call)).add_done_callback(
-                        partial(_settle, call)
-                    )
+                    self._executor.submit(self._run_again, verbs, call).add_done_callback(partial(_settle, call))
                 verbs.rollback()
-        self._waiting.extendleft(reversed(calls[len(answers) :]))
-        for call, answer in zip(calls, answers, strict=False):
-            call.answer(answer)
+        return answers
+
+    def _run_again(self, verbs: Verbs, call: _Call[T]) -> T:
+        with self._verbs_in_use:
+            return self._translated(partial(_run_alone, verbs, call.work, writes=call.writes))
 
     def _translated(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except sqlite3.Error as error:
-            is_full = getattr(error, "sqlite_errorcode", None) in _NO_ROOM
-            raise (_NoRoom if is_full else StoreUnavailable)(
+            code = getattr(error, "sqlite_errorcode", None)
+            kind = _NoRoom if code in _NO_ROOM else _Kept if code == sqlite3.SQLITE_BUSY else StoreUnavailable
+            raise kind(
                 f"the frontier in {self._path} cannot be used: {error};"
                 " see to the file and its disk, then resume the crawl"
             ) from error
 
 
-def _run_alone(verbs: Verbs, call: _Call[T]) -> T:
+def _run_alone(verbs: Verbs, work: Callable[[Verbs], T], *, writes: bool, wait_seconds: float | None = None) -> T:
     try:
-        verbs.begin(writes=call.writes)
-        answer = call.work(verbs)
+        verbs.begin(writes=writes, wait_seconds=wait_seconds)
+        answer = work(verbs)
         verbs.commit()
     except BaseException:
         verbs.rollback()

@@ -51,11 +51,12 @@ class Verbs:
         self._admission = Admission(connection, self._sites, self._totals)
         self._looking = Looking(connection)
 
-    def begin(self, *, writes: bool) -> None:
-        """Waits for the transactions of other processes; raises if one takes longer than `BUSY_SECONDS`."""
+    def begin(self, *, writes: bool, wait_seconds: float | None = None) -> None:
+        """Waits for the transactions of other processes; raises if one takes longer, than `BUSY_SECONDS` by default."""
         self._sites.forget()
+        self._admission.forget()
         self._totals.clear()
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + (BUSY_SECONDS if wait_seconds is None else wait_seconds)
         while True:
             try:
                 if writes:
@@ -71,6 +72,7 @@ class Verbs:
                 return
 
     def commit(self) -> None:
+        self._admission.write()
         self._sites.write()
         changed = [(name, number) for name, number in self._totals.items() if number]
         if changed:
@@ -353,6 +355,7 @@ class Verbs:
 
     def looking(self) -> Looking:
         """For verbs that change nothing: what this transaction has changed so far is there to be read."""
+        self._admission.write()
         self._sites.write()
         return self._looking
 
