@@ -64,18 +64,36 @@ def test_a_crawl_is_named_by_letters_and_digits(crawl: str, tmp_path: Path) -> N
 
 
 def test_seen_fingerprints_stay_in_compact_sets_however_many_there_are(server: RedisServer, tmp_path: Path) -> None:
-    candidates = [link(number, f"site{number % 500}.example") for number in range(50_000)]
+    # One large site among small ones.
+    sites = ["large.example" if number % 5 < 2 else f"site{number % 500}.example" for number in range(50_000)]
+    candidates = [link(number, site) for number, site in enumerate(sites)]
 
     async def work(store: RedisStore) -> None:
         for begin in range(0, len(candidates), 5_000):
             assert set(await store.admit(candidates[begin : begin + 5_000], NO_LIMITS)) == {Reason.NEW}
         with client(server) as admin:
-            buckets = list(admin.scan_iter("{g:abc:*}:s:*", 1000))
-            assert {admin.object("ENCODING", bucket) for bucket in buckets} == {b"intset"}
-            sizes = [admin.scard(bucket) for bucket in buckets]
-        assert sum(sizes) == 50_000
-        assert len(sizes) >= 50_000 / 200
+            sets = list(admin.scan_iter("{g:abc:*}:s:*", 1000))
+            assert {admin.object("ENCODING", key) for key in sets} == {b"intset"}
+            sizes = {key: admin.scard(key) for key in sets}
+        assert sum(sizes.values()) == 50_000
+        large = [size for key, size in sizes.items() if key.endswith(b":large.example")]
+        assert (sum(large), len(large), len(sizes) - len(large)) == (20_000, 100, 300)
         assert set(await store.admit(candidates[::7], NO_LIMITS)) == {Reason.SEEN}
+
+    with_store(make(server, tmp_path), work)
+
+
+def test_urls_that_were_chosen_by_their_fingerprints_are_admitted_as_others_are(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    """More in one set than one command of a script takes."""
+    candidates = [
+        Candidate(f"https://a.example/{number}", "a.example", (number << 20) + 0xFFFFF) for number in range(14_000)
+    ]
+
+    async def work(store: RedisStore) -> None:
+        assert set(await store.admit(candidates, NO_LIMITS)) == {Reason.NEW}
+        assert set(await store.admit(candidates, NO_LIMITS)) == {Reason.SEEN}
 
     with_store(make(server, tmp_path), work)
 

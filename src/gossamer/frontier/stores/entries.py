@@ -12,6 +12,7 @@ most of `via` is there already.
 """
 
 import struct
+from collections.abc import Iterable
 
 from gossamer.frontier.store import LONGEST_VIA
 from gossamer.records import Candidate, Lease, SiteClock
@@ -43,6 +44,38 @@ def entry_of(candidate: Candidate) -> bytes:
     return _HEADER.pack(
         len(url), candidate.fingerprint, candidate.depth, candidate.hops, 0, 0, candidate.is_seed
     ) + url  # fmt: skip
+
+
+def entries_of(candidates: Iterable[Candidate]) -> list[bytes]:
+    """Of many at once, at half the price: of `via` only the origin is shared, which is found once for each page."""
+    entries: list[bytes] = []
+    pack = _HEADER.pack
+    found_at: dict[str, tuple[str, bytes, bytes]] = {}
+    for candidate in candidates:
+        url, via = candidate.url, candidate.via
+        encoded = url.encode()
+        if via and len(via) <= LONGEST_VIA:
+            found = found_at.get(via)
+            if found is None:
+                found = found_at[via] = _found_at(via)
+            origin, near, far = found
+            encoded += near if url.startswith(origin) else far
+        entries.append(
+            pack(len(encoded), candidate.fingerprint, candidate.depth, candidate.hops, 0, 0, candidate.is_seed)
+            + encoded
+        )
+    return entries
+
+
+def _found_at(via: str) -> tuple[str, bytes, bytes]:
+    """Its origin; and how it stands behind a URL that begins so, and behind another."""
+    # Up to the slash that ends it, the third one.
+    origin = via[: via.find("/", len("https://")) + 1]
+    shared = len(origin.encode())
+    if shared > _MOST_SHARED:
+        origin, shared = "", 0
+    encoded = via.encode()
+    return origin, _VIA_SHARING[shared] + encoded[shared:], _VIA_SHARING[0] + encoded
 
 
 def entry_end(block: bytes, begin: int) -> int:

@@ -11,6 +11,7 @@ postgres_schema.py        how a frontier is made and brought up to date
 postgres_examination.py   whether the server is fit for it
 """
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighti
 from gossamer.frontier.stores import postgres_looking as looking
 from gossamer.frontier.stores import postgres_verbs as verbs
 from gossamer.frontier.stores.examination import refuse
+from gossamer.frontier.stores.postgres_admission import Batch
 from gossamer.frontier.stores.postgres_errors import ERRORS, MetAnother, judge_of, missing
 from gossamer.frontier.stores.postgres_examination import findings
 from gossamer.frontier.stores.postgres_pool import LIMIT_SECONDS, Connection, Pool, connect, show
@@ -64,6 +66,7 @@ class PostgresStore(Store):
         self._clock = ServerClock()
         self._turn = 0
         self._next_due_at: float | None = None
+        self._late_at = float("-inf")
         self._counted = 0
 
     @property
@@ -154,12 +157,11 @@ class PostgresStore(Store):
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
         answers: list[Reason] = []
         for begin in range(0, len(candidates), BATCH):
-            step = candidates[begin : begin + BATCH]
-            answers += await self._admit(step, limits)
+            answers += await self._admit(Batch(candidates[begin : begin + BATCH]), limits)
         return answers
 
-    async def _admit(self, step: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        return await self._count("admit", lambda connection: verbs.admit_step(connection, self._slots, step, limits))
+    async def _admit(self, batch: Batch, limits: AdmitLimits) -> list[Reason]:
+        return await self._count("admit", lambda connection: verbs.admit_step(connection, self._slots, batch, limits))
 
     async def own(
         self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float
@@ -186,7 +188,14 @@ class PostgresStore(Store):
     ) -> Leases:
         self._turn += 1
         turn = self._turn
-        is_late = self._next_due_at is not None and self._next_due_at < now - LATE_SECONDS
+        # Looking for it takes as long as a small lease, and under a backlog there always is one: so now and then.
+        is_late = (
+            self._next_due_at is not None
+            and self._next_due_at < now - LATE_SECONDS
+            and time.monotonic() >= self._late_at + LATE_SECONDS
+        )
+        if is_late:
+            self._late_at = time.monotonic()
         given = await self._count(
             "lease",
             lambda connection: verbs.lease(

@@ -1,15 +1,16 @@
 """Admission in PostgreSQL: what was never seen is marked as seen and queued, in one transaction."""
 
+import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores.entries import entry_of, signed
+from gossamer.frontier.stores.entries import entries_of
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import Site, Sites, site_key
-from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.frontier.stores.postgres_statements import literal, statement
 from gossamer.records import Candidate, Reason
 
 #: A URL, or a path of one: its site, and its fingerprint as SQL has it.
@@ -21,62 +22,68 @@ class _Offer(msgspec.Struct):
 
     indices: list[int]
     """Their places in the batch, in its order."""
-    first: dict[int, int]
+    first: dict[int, int] = {}
     """By fingerprint, the place of the first that has it."""
-    paths: list[int]
+    paths: list[int] = []
     """Of those that are variants of one, likewise as SQL has them; as often as there are."""
     has_seed: bool = False
 
 
-async def admit(
-    connection: Connection, slots: int, candidates: Sequence[Candidate], limits: AdmitLimits
-) -> list[Reason]:
+class Batch:
+    """All candidates of one call, and what is made of each; fingerprints as SQL has them, a path of 0 is none.
+
+    Made before the transaction: others wait for what that has locked.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self.candidates = candidates
+        self.fingerprints = _signed([candidate.fingerprint for candidate in candidates])
+        self.paths = _signed([candidate.path_fingerprint for candidate in candidates])
+        self.entries = entries_of(candidates)
+        self.offers = self._by_site()
+        self.keys = {name: site_key(name) for name in self.offers}
+
+    def _by_site(self) -> dict[str, _Offer]:
+        offers: dict[str, _Offer] = {}
+        for index, candidate in enumerate(self.candidates):
+            offer = offers.get(candidate.site)
+            if offer is None:
+                offers[candidate.site] = _Offer([index])
+            else:
+                offer.indices.append(index)
+        seeds = {index for index, candidate in enumerate(self.candidates) if candidate.is_seed}
+        fingerprints, paths = self.fingerprints, self.paths
+        for offer in offers.values():
+            offer.first = {fingerprints[index]: index for index in reversed(offer.indices)}
+            offer.paths = [paths[index] for index in offer.indices if paths[index]]
+            offer.has_seed = bool(seeds) and not seeds.isdisjoint(offer.indices)
+        return offers
+
+
+async def admit(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits) -> list[Reason]:
     """In a transaction. While a site is locked, nobody else admits to it: what was found of it stays true."""
-    offers = _by_site(candidates)
-    keys = {name: site_key(name) for name in offers}
     sites = Sites(connection, slots)
-    locked = await sites.lock(keys.values())
-    offered = [(locked.get(keys[name]) or sites.create(keys[name], name), offer) for name, offer in offers.items()]
+    locked = await sites.lock(batch.keys.values())
+    offered = [
+        (locked.get(batch.keys[name]) or sites.create(batch.keys[name], name), offer)
+        for name, offer in batch.offers.items()
+    ]
+    seen = await _find_seen(connection, [(site, offer) for site, offer in offered if site.admitted])
     variants = await _find_variants(connection, {(site.key, path) for site, offer in offered for path in offer.paths})
-    answers = [Reason.SEEN] * len(candidates)
-    wanted: dict[int, Iterable[int]] = {}
-    difficult: list[tuple[Site, _Offer]] = []
-    for site, offer in offered:
-        if _has_room(site, offer, limits, variants):
-            wanted[site.key] = offer.first
-        else:
-            difficult.append((site, offer))
-    if difficult:
-        seen = await _find_seen(connection, difficult)
-        for site, offer in difficult:
-            wanted[site.key] = _judge(site, offer, candidates, limits, variants, seen, answers)
-    new = await _add_seen(connection, wanted)
+    answers = [Reason.SEEN] * len(batch.candidates)
     grown: Counter[Print] = Counter()
     for site, offer in offered:
-        added = new.get(site.key)
-        if added is not None:
-            _queue(sites, site, [offer.first[fingerprint] for fingerprint in added], candidates, answers, grown)
-    if grown:
-        variants.update(grown)
-        ordered = sorted(grown)
-        await connection.execute(statement("write_variants"), *_columns(ordered), [variants[path] for path in ordered])
+        known = seen.get(site.key, set())
+        if _has_room(site, offer, limits, variants):
+            new = {fingerprint: index for fingerprint, index in offer.first.items() if fingerprint not in known}
+        else:
+            new = _judge(site, offer, batch, limits, variants, known, answers)
+        if new:
+            sites.mark(site, new)
+            _queue(sites, site, sorted(new.values()), batch, answers, grown)
+    sites.count_variants(variants, grown)
     await sites.write()
     return answers
-
-
-def _by_site(candidates: Sequence[Candidate]) -> dict[str, _Offer]:
-    offers: dict[str, _Offer] = {}
-    for index, candidate in enumerate(candidates):
-        offer = offers.get(candidate.site)
-        if offer is None:
-            offer = offers[candidate.site] = _Offer([], {}, [])
-        offer.indices.append(index)
-        offer.first.setdefault(signed(candidate.fingerprint), index)
-        if candidate.path_fingerprint:
-            offer.paths.append(signed(candidate.path_fingerprint))
-        if candidate.is_seed:
-            offer.has_seed = True
-    return offers
 
 
 def _has_room(site: Site, offer: _Offer, limits: AdmitLimits, variants: Counter[Print]) -> bool:
@@ -91,8 +98,11 @@ def _has_room(site: Site, offer: _Offer, limits: AdmitLimits, variants: Counter[
         and (site.is_seeded or not limits.only_seeded_sites)
         and site.queued + number <= limits.site_queue
         and site.admitted + number <= limits.site_urls
-        and all(
-            variants[site.key, path] + times <= limits.path_variants for path, times in Counter(offer.paths).items()
+        and (
+            not offer.paths
+            or all(
+                variants[site.key, path] + times <= limits.path_variants for path, times in Counter(offer.paths).items()
+            )
         )
     )
 
@@ -100,60 +110,49 @@ def _has_room(site: Site, offer: _Offer, limits: AdmitLimits, variants: Counter[
 def _judge(  # noqa: PLR0917 (each is another thing)
     site: Site,
     offer: _Offer,
-    candidates: Sequence[Candidate],
+    batch: Batch,
     limits: AdmitLimits,
     variants: Counter[Print],
-    seen: set[Print],
+    seen: Collection[int],
     answers: list[Reason],
-) -> list[int]:
-    """The fingerprints of those that are admitted, where some may be refused: one by one, in order."""
+) -> dict[int, int]:
+    """Those that are admitted, where some may be refused: one by one, in order."""
     admitted: Counter[int] = Counter()
     new: dict[int, int] = {}
     for index in offer.indices:
-        candidate = candidates[index]
-        path = candidate.path_fingerprint
-        if candidate.is_seed and not site.is_seeded:
+        is_seed, path, fingerprint = batch.candidates[index].is_seed, batch.paths[index], batch.fingerprints[index]
+        if is_seed and not site.is_seeded:
             site.is_seeded = site.is_changed = True
-        fingerprint = signed(candidate.fingerprint)
-        if (site.key, fingerprint) in seen or fingerprint in new:
+        if fingerprint in seen or fingerprint in new:
             continue
         if site.dropped is not None:
             answers[index] = Reason.SITE_DROPPED
         elif limits.only_seeded_sites and not site.is_seeded:
             answers[index] = Reason.SCOPE
-        elif site.admitted + len(new) >= limits.site_urls and not candidate.is_seed:
+        elif site.admitted + len(new) >= limits.site_urls and not is_seed:
             answers[index] = Reason.SITE_FULL
-        elif (
-            path and not candidate.is_seed and variants[site.key, signed(path)] + admitted[path] >= limits.path_variants
-        ):
+        elif path and not is_seed and variants[site.key, path] + admitted[path] >= limits.path_variants:
             answers[index] = Reason.PATH_VARIANTS
         elif site.queued + len(new) >= limits.site_queue:
             answers[index] = Reason.QUEUE_FULL
         else:
             new[fingerprint] = index
             admitted[path] += 1
-    # Of two equal ones the first may have been refused.
-    offer.first = new
-    return list(new)
+    return new
 
 
 def _queue(  # noqa: PLR0917 (each is another thing)
-    sites: Sites,
-    site: Site,
-    new: list[int],
-    candidates: Sequence[Candidate],
-    answers: list[Reason],
-    grown: Counter[Print],
+    sites: Sites, site: Site, new: list[int], batch: Batch, answers: list[Reason], grown: Counter[Print]
 ) -> None:
-    """`new` are the places in the batch of those that were never seen."""
+    """`new` are the places in the batch of those that were never seen, in order."""
     head: list[bytes] = []
     tail: list[bytes] = []
-    for index in sorted(new):
+    candidates, entries, paths = batch.candidates, batch.entries, batch.paths
+    for index in new:
         answers[index] = Reason.NEW
-        candidate = candidates[index]
-        (head if candidate.at_head else tail).append(entry_of(candidate))
-        if candidate.path_fingerprint:
-            grown[site.key, signed(candidate.path_fingerprint)] += 1
+        (head if candidates[index].at_head else tail).append(entries[index])
+        if paths[index]:
+            grown[site.key, paths[index]] += 1
     if tail:
         sites.append(site, tail)
     for url in head:
@@ -164,40 +163,33 @@ def _queue(  # noqa: PLR0917 (each is another thing)
 
 async def _find_variants(connection: Connection, paths: Iterable[Print]) -> Counter[Print]:
     """How many were admitted of each path."""
-    wanted = list(paths)
+    wanted = sorted(paths)
     if not wanted:
         return Counter()
     rows = await connection.fetch(statement("find_variants"), *_columns(wanted))
     return Counter({(site, path): number for site, path, number in rows})
 
 
-async def _find_seen(connection: Connection, offered: Sequence[tuple[Site, _Offer]]) -> set[Print]:
-    wanted = [(site.key, fingerprint) for site, offer in offered for fingerprint in offer.first]
-    return {
-        (site, fingerprint) for site, fingerprint in await connection.fetch(statement("find_seen"), *_columns(wanted))
-    }
-
-
-async def _add_seen(connection: Connection, wanted: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """By site, the fingerprints that were not seen until now."""
-    sites: list[int] = []
-    fingerprints: list[int] = []
-    for site in sorted(wanted):
-        ordered = sorted(wanted[site])
-        sites += [site] * len(ordered)
-        fingerprints += ordered
-    if not sites:
+async def _find_seen(connection: Connection, offered: Sequence[tuple[Site, _Offer]]) -> dict[int, set[int]]:
+    """By site, the fingerprints that are seen."""
+    wanted = sorted((site.key, sorted(offer.first)) for site, offer in offered)
+    if not wanted:
         return {}
-    new: dict[int, list[int]] = {}
-    for site, fingerprint in await connection.fetch(statement("add_seen"), sites, fingerprints):
-        known = new.get(site)
-        if known is None:
-            new[site] = [fingerprint]
-        else:
-            known.append(fingerprint)
-    return new
+    seen: dict[int, set[int]] = {}
+    for site, fingerprint in await connection.fetch(
+        statement("find_seen"),
+        literal(site for site, fingerprints in wanted for _ in fingerprints),
+        literal(fingerprint for _, fingerprints in wanted for fingerprint in fingerprints),
+    ):
+        seen.setdefault(site, set()).add(fingerprint)
+    return seen
 
 
-def _columns(prints: Iterable[Print]) -> tuple[list[int], list[int]]:
+def _signed(numbers: Sequence[int]) -> tuple[int, ...]:
+    """64 bits as SQL has them; all at once, which costs a third of one by one."""
+    return struct.unpack(f"<{len(numbers)}q", struct.pack(f"<{len(numbers)}Q", *numbers))
+
+
+def _columns(prints: Iterable[Print]) -> tuple[str, str]:
     pairs = list(prints)
-    return [site for site, _ in pairs], [fingerprint for _, fingerprint in pairs]
+    return literal(site for site, _ in pairs), literal(fingerprint for _, fingerprint in pairs)

@@ -6,7 +6,7 @@ from gossamer.frontier.store import SiteState
 from gossamer.frontier.stores.entries import signed
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import site_key
-from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.frontier.stores.postgres_statements import literal, statement
 from gossamer.frontier.stores.searching import BLOCKS_AT_ONCE, FirstLook, Look, Piece, site_state
 from gossamer.records import Candidate
 
@@ -24,8 +24,9 @@ async def look(connection: Connection, candidate: Candidate) -> FirstLook:
         if not rows:
             return FirstLook(Look(site=None), 0, 0, Piece([]))
         *_, key, head, head_offset = rows[0]
-        seen = await connection.fetch(statement("find_seen"), [key], [signed(candidate.fingerprint)])
-        variants = await connection.fetch(statement("find_variants"), [key], [signed(candidate.path_fingerprint)])
+        seen = await connection.fetch(statement("find_seen"), literal([key]), literal([signed(candidate.fingerprint)]))
+        path = signed(candidate.path_fingerprint)
+        variants = await connection.fetch(statement("find_variants"), literal([key]), literal([path]))
         held = await connection.fetchrow(statement("look_held"), key, candidate.fingerprint.to_bytes(8, "little"))
         number, segment, entry = held or (0, None, b"")
         known = Look(

@@ -6,7 +6,7 @@ taking a URL changes the site's row alone until a block is used up.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
 import msgspec
@@ -15,7 +15,7 @@ from gossamer.frontier.slots import slot_of
 from gossamer.frontier.stores.entries import signed
 from gossamer.frontier.stores.postgres_errors import MetAnother
 from gossamer.frontier.stores.postgres_pool import Connection
-from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.frontier.stores.postgres_statements import literal, statement
 from gossamer.records import Reason
 from gossamer.url import stable_hash
 
@@ -81,6 +81,9 @@ class Sites:
         self._new: list[tuple[int, int, bytes]] = []
         self._grown: list[tuple[int, int, bytes]] = []
         self._emptied: list[int] = []
+        self._seen: dict[int, list[int]] = {}
+        self._paths: list[tuple[int, int, int]] = []
+        self._new_paths = 0
 
     async def lock(self, keys: Collection[int]) -> dict[int, Site]:
         """All that the transaction needs, at once: a second such call could wait for one that waits for us."""
@@ -92,6 +95,17 @@ class Sites:
         """A site without a row; it gets one if it is changed."""
         site = self._sites[key] = Site(key, slot_of(name, self._slots), name=name.encode(), is_new=True)
         return site
+
+    def mark(self, site: Site, fingerprints: Iterable[int]) -> None:
+        """As seen: URLs of it that are not."""
+        self._seen.setdefault(site.key, []).extend(fingerprints)
+
+    def count_variants(self, known: Mapping[tuple[int, int], int], grown: Mapping[tuple[int, int], int]) -> None:
+        """Of paths, by their site: how many were admitted until now, where that is known, and how many are now more."""
+        new = sorted(path for path in grown if path not in known)
+        self._new_paths = len(new)
+        self._paths = [(*path, grown[path]) for path in new]
+        self._paths += [(*path, known[path] + grown[path]) for path in sorted(grown.keys() & known.keys())]
 
     def append(self, site: Site, urls: Sequence[bytes]) -> None:
         """To the tail of its queue."""
@@ -153,13 +167,10 @@ class Sites:
 
     async def write(self) -> None:
         """Everything that changed, and what was counted. Raises MetAnother if somebody else has made one of the new."""
-        changed = sorted(
-            (site for site in self._sites.values() if site.is_changed), key=lambda site: (not site.is_new, site.key)
-        )
-        made = sum(site.is_new for site in changed)
+        changed = sorted((site for site in self._sites.values() if site.is_changed), key=lambda site: site.key)
+        made: list[tuple[object, ...]] = []
+        updated: list[tuple[object, ...]] = []
         totals = self.totals
-        totals["sites"] += made
-        rows = []
         for site in changed:
             self._place(site)
             due_at = inf if site.lease else site.not_before if site.queued else None
@@ -167,39 +178,56 @@ class Sites:
             totals["sites_waiting"] += (due_at is not None and due_at != inf) - (
                 site.due_at is not None and site.due_at != inf
             )
-            rows.append(
-                (
-                    site.key, site.slot, site.is_seeded, site.dropped, site.not_before, site.not_before_lease,
-                    site.last_request_at, site.crawl_delay_seconds, site.failures, site.queued, site.head,
-                    site.head_offset, site.tail, site.tail_bytes, site.admitted, site.lease, due_at, site.name,
-                )
+            facts = (
+                site.is_seeded, site.dropped, site.not_before, site.not_before_lease, site.last_request_at,
+                site.crawl_delay_seconds, site.failures, site.queued, site.head, site.head_offset, site.tail,
+                site.tail_bytes, site.admitted, site.lease, due_at,
             )  # fmt: skip
+            if site.is_new:
+                made.append((site.key, site.slot, *facts, site.name))
+            else:
+                updated.append((site.key, *facts))
+        totals["sites"] += len(made)
         if self._cut:
             await self._connection.execute(statement("cut_blocks"), *_columns(self._cut, 3))
         if self._emptied:
             await self._connection.execute(statement("delete_queues"), self._emptied)
         counted = [(name, amount) for name, amount in totals.items() if amount]
-        if not rows and not counted:
+        if not changed and not counted:
             return
+        if made:
+            await self._make(made)
+        seen = [(site, sorted(self._seen[site])) for site in sorted(self._seen)]
+        await self._connection.execute(
+            statement("write_sites"),
+            *_literals(self._new, 3),
+            *_literals(self._grown, 3),
+            *map(literal, _columns(updated, 16)),
+            *_columns(counted, 2),
+            literal(site for site, fingerprints in seen for _ in fingerprints),
+            literal(fingerprint for _, fingerprints in seen for fingerprint in fingerprints),
+            self._new_paths,
+            *map(literal, _columns(self._paths, 3)),
+        )
+
+    async def _make(self, rows: Sequence[tuple[object, ...]]) -> None:
         # Asked, and not left to the statement below alone, which would wait for whoever holds such a site: and that one
         # may wait for us.
-        if made and await self._connection.fetchval(statement("find_sites"), [site.key for site in changed[:made]]):
+        if await self._connection.fetchval(statement("find_sites"), literal(key for key, *_ in rows)):
             raise MetAnother
-        written = await self._connection.fetchval(
-            statement("write_sites"),
-            *_columns(self._new, 3),
-            *_columns(self._grown, 3),
-            made,
-            *_columns(rows, 18),
-            *_columns(counted, 2),
-        )
-        if written < made:
+        if await self._connection.fetchval(statement("make_sites"), *_literals(rows, 18)) < len(rows):
             raise MetAnother
 
 
 def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
     """A list for each column, as `unnest` takes them."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+
+def _literals(rows: Sequence[tuple[object, ...]], width: int) -> list[object]:
+    """Likewise; the last column is of bytes."""
+    *columns, last = _columns(rows, width)
+    return [*map(literal, columns), last]
 
 
 def _blocks(urls: Sequence[bytes]) -> list[bytes]:

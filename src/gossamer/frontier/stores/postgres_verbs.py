@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gossamer.frontier.store import AdmitLimits, Counts, Leases
 from gossamer.frontier.stores.entries import lease_of, returned_once_more, tried_again
-from gossamer.frontier.stores.postgres_admission import admit
+from gossamer.frontier.stores.postgres_admission import Batch, admit
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import Sites, site_key
-from gossamer.frontier.stores.postgres_statements import statement
+from gossamer.frontier.stores.postgres_statements import literal, statement
 from gossamer.frontier.stores.server_clock import ClockFacts, ServerClock, at_begin_of_run
-from gossamer.records import Candidate, Destination, Finished, Move, Reason, Release, SiteClock
+from gossamer.records import Destination, Finished, Move, Reason, Release, SiteClock
 
 #: Counting more sites than these that are due would cost more than anyone gains from the number.
 MOST_READY = 10_000
@@ -49,11 +49,9 @@ async def now(connection: Connection, clock: ServerClock | None) -> float:
         # Somebody else has moved it meanwhile.
 
 
-async def admit_step(
-    connection: Connection, slots: int, candidates: Sequence[Candidate], limits: AdmitLimits
-) -> list[Reason]:
+async def admit_step(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits) -> list[Reason]:
     async with connection.transaction():
-        return await admit(connection, slots, candidates, limits)
+        return await admit(connection, slots, batch, limits)
 
 
 async def own(
@@ -132,8 +130,8 @@ async def lease(
     *rows, last = await connection.fetch(
         statement("lease"),
         call,
-        order,
-        [slots[slot] for slot in order],
+        literal(order),
+        literal(slots[slot] for slot in order),
         limit,
         now,
         delay_seconds,
@@ -164,13 +162,13 @@ async def release(connection: Connection, slots: int, releases: Sequence[Release
         plain = [given[number][1] for _, number in kept]
         await connection.execute(
             statement("release"),
-            [key for key, _ in kept],
-            [number for _, number in kept],
-            [release.was_requested for release in plain],
-            [release.not_before for release in plain],
-            [release.clock.last_request_at for release in plain],
-            [release.clock.crawl_delay_seconds for release in plain],
-            [release.clock.failures for release in plain],
+            literal(key for key, _ in kept),
+            literal(number for _, number in kept),
+            literal(release.was_requested for release in plain),
+            literal(release.not_before for release in plain),
+            literal(release.clock.last_request_at for release in plain),
+            literal(release.clock.crawl_delay_seconds for release in plain),
+            literal(release.clock.failures for release in plain),
         )
     if dropped:
         await _drop(connection, slots, dropped)

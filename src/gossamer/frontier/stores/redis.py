@@ -33,8 +33,8 @@ from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.server_clock import ClockFacts, ServerClock, at_begin_of_run
 from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy
 
-#: URLs of one call of a script, some 3 ms in which the server does nothing else.
-BATCH = 500
+#: URLs of one call of a script, some 4 ms in which the server does nothing else.
+BATCH = 1_000
 #: Slots of one call of `own`: each may have to take back what somebody held.
 OWN_SLOTS = 16
 #: Sites of one step of a clamp.
@@ -174,32 +174,34 @@ class RedisStore(Store):
         return now
 
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        reasons = [Reason.SEEN] * len(candidates)
+        reasons = [Reason.NEW] * len(candidates)
         rules = (limits.only_seeded_sites, limits.site_queue, limits.site_urls, limits.path_variants)
         if not candidates:
             return reasons
         # One after the other: what a site gets in two steps is queued in their order.
         for step in codec.steps(candidates, self._slots, BATCH):
-            letters = await self._server.run(
+            refused = await self._server.run(
                 "admit",
                 "admit",
                 [self._headers[slot] for slot in step.slots],
                 codec.encode((*rules, self._queue_in_memory, step.groups)),
                 step.entries,
             )
-            codec.answers(step, letters, reasons)
+            codec.answers(step, refused, reasons)
         return reasons
 
     async def own(
         self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float
     ) -> dict[int, int]:
         owned: dict[int, int] = {}
-        arguments = codec.encode((owner, float(now), float(until), float(delay_seconds), self._slots))
+        arguments = codec.encode((owner, float(now), float(until), float(delay_seconds)))
         for step in _steps(list(slots), OWN_SLOTS):
             epochs = await self._run("own", "own", step, arguments)
             owned.update((slot, epoch) for slot, epoch in zip(step, epochs, strict=True) if epoch >= 0)
         if slots:
             await self._server.run("own", "note_time", self._meta, _decimals(now))
+            # Here, because owners call every few seconds.
+            await self._run("own", "forget_calls", range(self._slots))
         self._queues.serve(owned)
         return owned
 

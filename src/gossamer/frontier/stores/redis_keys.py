@@ -3,7 +3,7 @@
 from gossamer.errors import UsageError
 
 #: Goes up with every change of the keys or of what stands in them.
-VERSION = 2
+VERSION = 3
 #: A hash that lists the crawls of the server, and who made each.
 CRAWLS_KEY = b"gossamer:crawls"
 

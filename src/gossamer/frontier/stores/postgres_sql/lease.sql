@@ -5,5 +5,6 @@
 -- Index: `due` on sites, and primary keys.
 SELECT number, slot, epoch, name, url, last_request_at, crawl_delay_seconds, failures, next_due_at
 FROM lease(
-    $1::text, $2::integer[], $3::bigint[], $4::bigint, $5::double precision, $6::double precision, $7::bigint, $8::boolean
+    $1::text, $2::text::integer[], $3::text::bigint[], $4::bigint, $5::double precision, $6::double precision,
+    $7::bigint, $8::boolean
 )

@@ -14,8 +14,8 @@ WITH freed AS (
         crawl_delay_seconds = given.crawl_delay_seconds,
         failures = given.failures
     FROM unnest(
-        $1::bigint[], $2::bigint[], $3::boolean[], $4::double precision[], $5::double precision[],
-        $6::double precision[], $7::integer[]
+        $1::text::bigint[], $2::text::bigint[], $3::text::boolean[], $4::text::double precision[],
+        $5::text::double precision[], $6::text::double precision[], $7::text::integer[]
     ) AS given (key, number, was_requested, not_before, last_request_at, crawl_delay_seconds, failures)
     WHERE sites.key = given.key AND sites.lease = given.number
     RETURNING sites.queued > 0 AS is_waiting

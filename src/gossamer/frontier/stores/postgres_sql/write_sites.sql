@@ -1,40 +1,19 @@
 -- All that a transaction has changed of sites, which it has locked, or made. In one statement, to save round trips:
 -- no part of it sees what another does, and no row is changed by two.
--- $1-$3: new blocks: sites, places, URLs. $4-$6: last blocks that grow: sites, places, URLs. $7: how many of the sites
--- that follow are new: the first ones. $8-$25: the sites, a parameter for each column. $26, $27: names and amounts of
--- what is counted. Answer: how many sites were made; fewer than were new if somebody else has made one at the same time.
--- Index: the primary keys.
+-- $1-$3: new blocks: sites, places, URLs. $4-$6: last blocks that grow: sites, places, URLs. $7-$22: the sites that were
+-- there, a parameter for each column but slot and name. $23, $24: names and amounts of what is counted. $25, $26: URLs
+-- that were never seen, sites and fingerprints, sorted by both. $27: how many of the paths that follow have no row yet:
+-- the first ones. $28-$30: how many variants paths have now: sites, fingerprints, numbers.
+-- Index: the primary keys. URLs and paths are inserted without asking again whether they are there, which would cost
+-- half as much again: the caller has looked, and nobody else adds any to a site that is locked or not made yet.
 WITH new_blocks AS (
     INSERT INTO blocks (site, place, urls)
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])
-    -- Only where somebody else has made the same site: then all of this is rolled back.
-    ON CONFLICT DO NOTHING
+    SELECT * FROM unnest($1::text::bigint[], $2::text::bigint[], $3::bytea[])
 ),
 grown_blocks AS (
     UPDATE blocks SET urls = blocks.urls || grown.urls
-    FROM unnest($4::bigint[], $5::bigint[], $6::bytea[]) AS grown (site, place, urls)
+    FROM unnest($4::text::bigint[], $5::text::bigint[], $6::bytea[]) AS grown (site, place, urls)
     WHERE blocks.site = grown.site AND blocks.place = grown.place
-),
-changed AS MATERIALIZED (
-    SELECT * FROM unnest(
-        $8::bigint[], $9::integer[], $10::boolean[], $11::text[], $12::double precision[], $13::double precision[],
-        $14::double precision[], $15::double precision[], $16::integer[], $17::bigint[], $18::bigint[], $19::integer[],
-        $20::bigint[], $21::integer[], $22::bigint[], $23::bigint[], $24::double precision[], $25::bytea[]
-    ) WITH ORDINALITY AS site (
-        key, slot, is_seeded, dropped, not_before, not_before_lease, last_request_at, crawl_delay_seconds, failures,
-        queued, head, head_offset, tail, tail_bytes, admitted, lease, due_at, name, turn
-    )
-),
-made AS (
-    INSERT INTO sites (
-        key, slot, is_seeded, dropped, not_before, not_before_lease, last_request_at, crawl_delay_seconds, failures,
-        queued, head, head_offset, tail, tail_bytes, admitted, lease, due_at, name
-    )
-    SELECT key, slot, is_seeded, dropped, not_before, not_before_lease, last_request_at, crawl_delay_seconds, failures,
-        queued, head, head_offset, tail, tail_bytes, admitted, lease, due_at, name
-    FROM changed WHERE turn <= $7::bigint
-    ON CONFLICT DO NOTHING
-    RETURNING 1
 ),
 updated AS (
     UPDATE sites SET
@@ -53,9 +32,29 @@ updated AS (
         admitted = changed.admitted,
         lease = changed.lease,
         due_at = changed.due_at
-    FROM changed WHERE changed.turn > $7::bigint AND sites.key = changed.key
+    FROM unnest(
+        $7::text::bigint[], $8::text::boolean[], $9::text::text[], $10::text::double precision[],
+        $11::text::double precision[], $12::text::double precision[], $13::text::double precision[],
+        $14::text::integer[], $15::text::bigint[], $16::text::bigint[], $17::text::integer[], $18::text::bigint[],
+        $19::text::integer[], $20::text::bigint[], $21::text::bigint[], $22::text::double precision[]
+    ) AS changed (
+        key, is_seeded, dropped, not_before, not_before_lease, last_request_at, crawl_delay_seconds, failures, queued,
+        head, head_offset, tail, tail_bytes, admitted, lease, due_at
+    )
+    WHERE sites.key = changed.key
 ),
-counted AS (
-    INSERT INTO deltas SELECT $26::text[], $27::bigint[] WHERE cardinality($26::text[]) > 0
+new_seen AS (
+    INSERT INTO seen (site, fingerprint) SELECT * FROM unnest($25::text::bigint[], $26::text::bigint[])
+),
+paths AS MATERIALIZED (
+    SELECT * FROM unnest($28::text::bigint[], $29::text::bigint[], $30::text::bigint[]) WITH ORDINALITY
+        AS given (site, path, number, turn)
+),
+new_variants AS (
+    INSERT INTO variants (site, path, number) SELECT site, path, number FROM paths WHERE turn <= $27::bigint
+),
+grown_variants AS (
+    UPDATE variants SET number = paths.number
+    FROM paths WHERE paths.turn > $27::bigint AND variants.site = paths.site AND variants.path = paths.path
 )
-SELECT count(*) FROM made
+INSERT INTO deltas SELECT $23::text[], $24::bigint[] WHERE cardinality($23::text[]) > 0

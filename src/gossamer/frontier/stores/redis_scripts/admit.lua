@@ -4,60 +4,101 @@
 -- KEYS     headers of the slots of these candidates
 -- ARGV[1]  msgpack: only seeded sites?, site_queue, site_urls, path_variants, URLs of a queue that may be in memory,
 --          and for each slot its groups of candidates of one site:
---          [site, fingerprints, which are seeds, which go to the head, fingerprints of paths]
---          Fingerprints are the decimals of signed 64-bit numbers. The last three are false where there are none.
+--          [site, fingerprints, lengths of the entries, may one come twice?, which are seeds, which go to the head,
+--          which are variants of a path, fingerprints of these paths]
+--          Fingerprints are the decimals of signed 64-bit numbers. The last four are false where there are none.
 -- ARGV[2]  the entries of all candidates in the same order, one behind the other
--- Answers  a byte for each, in the same order: see the letters below
+-- Answers  of those that are not new, in that order: place among all, from 1, and a letter of those below, and so on
 
 local slots = open_slots()
 if not slots then
   return GONE
 end
 
-local NEW, SEEN, SITE_DROPPED, SCOPE, SITE_FULL, PATH_VARIANTS, QUEUE_FULL = 78, 83, 68, 79, 70, 86, 81
--- URLs of a bucket, on the average. While the buckets are being split one after the other, those that are still to be
--- split have up to twice as many; a set of integers stays compact up to 512.
-local BUCKET_URLS = 200
+local SEEN, SITE_DROPPED, SCOPE, SITE_FULL, PATH_VARIANTS, QUEUE_FULL = 83, 68, 79, 70, 86, 81
+-- How many URLs so many sets of a site may have. A set of integers stays compact up to 512, and splitting one is what
+-- costs most: so a few sets are filled up, 430 each on average, and then doubled. Many are split one after the other,
+-- and those that are still to be split have twice as many as the others.
+local function room(sets)
+  if sets == 1 then
+    return 500
+  elseif sets <= 4 then
+    return 430 * half_of(sets)
+  end
+  return 200 * sets
+end
 
 local given = cmsgpack.unpack(ARGV[1])
 local only_seeded, site_queue, site_urls, path_variants, most_in_memory = unpack(given, 1, 5)
 local blob, at = ARGV[2], 1
 local answers, answered = {}, 0
 
--- The low bits of a fingerprint, from its decimals. Lua's numbers have 53 bits, but of up to 15 low bits the last 15
--- digits tell everything, because 10^15 is a multiple of 2^15. More are computed in two parts.
-local function low_bits(text, modulus)
-  local n = #text
-  if n <= 15 then
-    return tonumber(text) % modulus
-  end
-  local rest
-  if modulus <= 32768 then
-    rest = tonumber(sub(text, n - 14)) % modulus
-  else
-    local first = byte(text) == 45 and 2 or 1
-    rest = (tonumber(sub(text, first, n - 9)) % modulus * (1e9 % modulus) + tonumber(sub(text, n - 8))) % modulus
-  end
-  return byte(text) == 45 and (modulus - rest) % modulus or rest
+local function refuse(place, answer)
+  local n = #answers
+  answers[n + 1], answers[n + 2] = answered + place, answer
 end
 
-local function split(slot)
-  local count = slot.header[BUCKETS]
-  local half = half_of(count)
-  local source = slot.prefix .. 's:' .. (count - half)
-  local moved, n = {}, 0
-  for _, member in ipairs(call('SMEMBERS', source)) do
-    if low_bits(member, 2 * half) >= half then
-      n = n + 1
-      moved[n] = member
+-- Before anything is added: a set that was too large once stays large. If all were seen, a few are split early.
+local function split_sets(slot, site, offered)
+  local urls = site[ALL] + offered
+  while urls > room(site[SETS]) do
+    local count = site[SETS]
+    local half = half_of(count)
+    local source = seen_key(slot, site, count - half)
+    local moved, n = {}, 0
+    for _, member in ipairs(call('SMEMBERS', source)) do
+      if low_bits(member, 2 * half) >= half then
+        n = n + 1
+        moved[n] = member
+      end
+    end
+    -- Some hundred, but for a site that has chosen its URLs by their fingerprints.
+    in_portions('SADD', seen_key(slot, site, count), moved)
+    in_portions('SREM', source, moved)
+    site[SETS] = count + 1
+    site[IS_CHANGED] = true
+  end
+end
+
+-- The sets of a site in which these fingerprints are, or belong: key, fingerprints, and their places if it has several.
+local function sets_of(slot, site, fingerprints)
+  local count = site[SETS]
+  if count == 1 then
+    return {{seen_key(slot, site, 0), fingerprints}}
+  end
+  local half, by_set, sets = half_of(count), {}, {}
+  for i, fingerprint in ipairs(fingerprints) do
+    local number = set_of(fingerprint, count, half)
+    local set = by_set[number]
+    if not set then
+      set = {seen_key(slot, site, number), {}, {}}
+      by_set[number] = set
+      sets[#sets + 1] = set
+    end
+    local n = #set[2] + 1
+    set[2][n], set[3][n] = fingerprint, i
+  end
+  return sets
+end
+
+-- For each fingerprint, 1 if it was seen.
+local function look_up(sets)
+  if not sets[1][3] then
+    return call('SMISMEMBER', sets[1][1], unpack(sets[1][2]))
+  end
+  local seen = {}
+  for _, set in ipairs(sets) do
+    for i, is_seen in ipairs(call('SMISMEMBER', set[1], unpack(set[2]))) do
+      seen[set[3][i]] = is_seen
     end
   end
-  if n > 0 then
-    call('SADD', slot.prefix .. 's:' .. count, unpack(moved))
-    call('SREM', source, unpack(moved))
+  return seen
+end
+
+local function mark(sets)
+  for _, set in ipairs(sets) do
+    call('SADD', set[1], unpack(set[2]))
   end
-  slot.header[BUCKETS] = count + 1
-  slot.is_changed = true
 end
 
 local function as_set(list)
@@ -68,81 +109,57 @@ local function as_set(list)
   return set
 end
 
--- How many variants of these paths there are; a path is '' where a candidate is none.
-local function load_variants(key, paths, which)
-  local wanted, variants = {}, {}
-  for _, i in ipairs(which) do
-    local path = paths[i]
-    if path ~= '' and not variants[path] then
-      variants[path] = 0
-      wanted[#wanted + 1] = path
-    end
-  end
-  if #wanted > 0 then
-    for i, number in ipairs(call('HMGET', key, unpack(wanted))) do
-      variants[wanted[i]] = tonumber(number) or 0
-    end
+-- How many variants of these paths there are.
+local function load_variants(key, paths)
+  local variants = {}
+  for i, number in ipairs(call('HMGET', key, unpack(paths))) do
+    variants[paths[i]] = tonumber(number) or 0
   end
   return variants
 end
 
 local function write_variants(key, variants, grown)
-  local changed = {}
+  local changed, n = {}, 0
   for path in pairs(grown) do
-    changed[#changed + 1] = path
-    changed[#changed + 1] = variants[path]
+    changed[n + 1], changed[n + 2] = path, variants[path]
+    n = n + 2
   end
   in_portions('HSET', key, changed)
 end
 
--- An open site with room for all of them: which are new. nil, and nothing is marked, if a path would get too many.
-local function add_unseen(site, fingerprints, buckets, paths, variants_key)
-  local new, n = {}, 0
-  for i = 1, #fingerprints do
-    if call('SADD', buckets[i], fingerprints[i]) == 1 then
-      n = n + 1
-      new[n] = i
+-- An open site with room for all of them: whether all that are not seen may be admitted, which are counted then. If
+-- not, a path would get too many, and nothing was noted.
+local function count_variants(seen, places, paths, key)
+  local variants, grown = load_variants(key, paths), {}
+  for j, i in ipairs(places) do
+    if seen[i] == 0 then
+      local path = paths[j]
+      local number = variants[path] + 1
+      if number > path_variants then
+        return false
+      end
+      variants[path], grown[path] = number, true
     end
   end
-  if paths and n > 0 then
-    local variants = load_variants(variants_key, paths, new)
-    local grown, most = {}, 0
-    for _, i in ipairs(new) do
-      local path = paths[i]
-      if path ~= '' then
-        variants[path] = variants[path] + 1
-        grown[path] = true
-        most = math.max(most, variants[path])
-      end
-    end
-    if most > path_variants then
-      for _, i in ipairs(new) do
-        call('SREM', buckets[i], fingerprints[i])
-      end
-      return nil
-    end
-    write_variants(variants_key, variants, grown)
-  end
-  return new
+  write_variants(key, variants, grown)
+  return true
 end
 
--- The same where some may be refused, one by one, in order; `answers` gets what is not new.
-local function judge(site, fingerprints, buckets, seeds, paths, variants_key)
-  local every = {}
-  for i = 1, #fingerprints do
-    every[i] = i
+-- Which are new where some may be refused, or come twice: one by one, in order.
+local function judge(site, fingerprints, seen, seeds, places, paths, key)
+  local variants = paths and load_variants(key, paths)
+  local path_of, grown, added, new, n = {}, {}, {}, {}, 0
+  for j, i in ipairs(places or {}) do
+    path_of[i] = paths[j]
   end
-  local variants = paths and load_variants(variants_key, paths, every)
-  local grown, new, n = {}, {}, 0
-  for i = 1, #fingerprints do
-    local path = paths and paths[i] or ''
-    local is_seed = seeds[i]
+  for i, fingerprint in ipairs(fingerprints) do
+    local path, is_seed = path_of[i], seeds[i]
     if is_seed and site[SEEDED] == 0 then
       site[SEEDED] = 1
       site[IS_CHANGED] = true
     end
     local answer
-    if call('SISMEMBER', buckets[i], fingerprints[i]) == 1 then
+    if seen[i] == 1 or added[fingerprint] then
       answer = SEEN
     elseif site[DROPPED] ~= '' then
       answer = SITE_DROPPED
@@ -150,26 +167,130 @@ local function judge(site, fingerprints, buckets, seeds, paths, variants_key)
       answer = SCOPE
     elseif site[ALL] + n >= site_urls and not is_seed then
       answer = SITE_FULL
-    elseif path ~= '' and variants[path] >= path_variants and not is_seed then
+    elseif path and variants[path] >= path_variants and not is_seed then
       answer = PATH_VARIANTS
     elseif site[QUEUED] + n >= site_queue then
       answer = QUEUE_FULL
+    end
+    if answer then
+      refuse(i, answer)
     else
-      call('SADD', buckets[i], fingerprints[i])
-      answer = NEW
       n = n + 1
       new[n] = i
-      if path ~= '' then
+      added[fingerprint] = true
+      if path then
         variants[path] = variants[path] + 1
         grown[path] = true
       end
     end
-    answers[answered + i] = answer
   end
   if paths then
-    write_variants(variants_key, variants, grown)
+    write_variants(key, variants, grown)
   end
   return new
+end
+
+-- Of those that are new, from `first` to `last` of a run of them, what goes behind the queue or before it.
+local function place(items, fronts, is_head, begins, first, last)
+  local begin = first
+  for i = first, last do
+    if is_head[i] then
+      fronts[#fronts + 1] = sub(blob, begins[i], begins[i + 1] - 1)
+      add_items(items, blob, begins, begin, i - 1)
+      begin = i + 1
+    end
+  end
+  add_items(items, blob, begins, begin, last)
+end
+
+-- `new` are places, in order; nil if all of them are.
+local function queue(slot, site, new, n, begins, heads)
+  local items, fronts, is_head = {}, {}, as_set(heads)
+  if not new then
+    place(items, fronts, is_head, begins, 1, n)
+  else
+    local first = new[1]
+    for j = 2, n + 1 do
+      if new[j] ~= new[j - 1] + 1 then
+        place(items, fronts, is_head, begins, first, new[j - 1])
+        first = new[j]
+      end
+    end
+  end
+  in_portions('RPUSH', slot.prefix .. 'q:' .. site[NAME], items)
+  for _, entry in ipairs(fronts) do
+    put_back(slot, site, entry)
+  end
+  site[QUEUED] = site[QUEUED] + n
+  site[ALL] = site[ALL] + n
+  site[IS_CHANGED] = true
+  if site[QUEUED] - site[MOVED] > most_in_memory then
+    call('SADD', slot.prefix .. 'long', site[NAME])
+  end
+end
+
+-- The places of those that are not seen, and the others refused; nil if all of them are not seen, as usual.
+local function unseen(seen)
+  local new, n, has_seen = {}, 0, false
+  for _, is_seen in ipairs(seen) do
+    if is_seen == 1 then
+      has_seen = true
+      break
+    end
+  end
+  if not has_seen then
+    return nil
+  end
+  for i, is_seen in ipairs(seen) do
+    if is_seen == 1 then
+      refuse(i, SEEN)
+    else
+      n = n + 1
+      new[n] = i
+    end
+  end
+  return new
+end
+
+-- The candidates of one site. Answers how many are new, and how many there are.
+local function admit(slot, site, group)
+  local name, fingerprints, lengths, has_twice, seeds, heads, places, paths = unpack(group, 1, 8)
+  local n = #fingerprints
+  local begins = {}
+  for i = 1, n do
+    begins[i] = at
+    at = at + lengths[i]
+  end
+  begins[n + 1] = at
+  split_sets(slot, site, n)
+  local sets = sets_of(slot, site, fingerprints)
+  local seen = look_up(sets)
+  local is_open = not has_twice and site[DROPPED] == '' and (not only_seeded or site[SEEDED] == 1)
+    and site[QUEUED] + n <= site_queue and site[ALL] + n <= site_urls
+  local variants_key = paths and slot.prefix .. 'v:' .. name
+  local new
+  if is_open and (not paths or count_variants(seen, places, paths, variants_key)) then
+    if seeds and site[SEEDED] == 0 then
+      site[SEEDED] = 1
+      site[IS_CHANGED] = true
+    end
+    new = unseen(seen)
+  else
+    new = judge(site, fingerprints, seen, as_set(seeds), places, paths, variants_key)
+  end
+  local added = n
+  if new then
+    local marked = {}
+    for j, i in ipairs(new) do
+      marked[j] = fingerprints[i]
+    end
+    added, sets = #new, sets_of(slot, site, marked)
+  end
+  if added > 0 then
+    mark(sets)
+    queue(slot, site, new, added, begins, heads)
+  end
+  return added, n
 end
 
 for s, slot in ipairs(slots) do
@@ -179,81 +300,11 @@ for s, slot in ipairs(slots) do
     names[i] = group[1]
   end
   local sites = load_sites(slot, names, true)
-  -- Before anything is added: a set that was too large once stays large. If all were seen, a few are split early.
-  local offered = 0
-  for _, group in ipairs(groups) do
-    offered = offered + #group[2]
-  end
-  while slot.header[ADMITTED] + offered > slot.header[BUCKETS] * BUCKET_URLS do
-    split(slot)
-  end
-  local count = slot.header[BUCKETS]
-  local half = half_of(count)
-  local double, prefix = 2 * half, slot.prefix .. 's:'
   local admitted = 0
   for _, group in ipairs(groups) do
-    local name, fingerprints, seeds, heads, paths = unpack(group, 1, 5)
-    local site = sites[name]
-    local n = #fingerprints
-    local begins, buckets = {}, {}
-    for i = 1, n do
-      local length, low = unpacked('<I4I4', blob, at)
-      local bucket = low % double
-      if bucket >= count then
-        bucket = bucket - half
-      end
-      buckets[i] = prefix .. bucket
-      begins[i] = at
-      answers[answered + i] = SEEN
-      at = at + ENTRY_HEADER_BYTES + length
-    end
-    begins[n + 1] = at
-    local new
-    if site[DROPPED] == '' and (not only_seeded or site[SEEDED] == 1)
-      and site[QUEUED] + n <= site_queue and site[ALL] + n <= site_urls then
-      if seeds and site[SEEDED] == 0 then
-        site[SEEDED] = 1
-        site[IS_CHANGED] = true
-      end
-      new = add_unseen(site, fingerprints, buckets, paths, slot.prefix .. 'v:' .. name)
-    end
-    if not new then
-      new = judge(site, fingerprints, buckets, as_set(seeds), paths, slot.prefix .. 'v:' .. name)
-    end
-    local added = #new
-    if added > 0 then
-      local key = slot.prefix .. 'q:' .. name
-      local is_head = heads and as_set(heads)
-      local items, fronts, run = {}, {}, nil
-      for _, i in ipairs(new) do
-        answers[answered + i] = NEW
-        if is_head and is_head[i] then
-          fronts[#fronts + 1] = sub(blob, begins[i], begins[i + 1] - 1)
-        elseif run and run[2] == i - 1 then
-          run[2] = i
-        else
-          if run then
-            add_items(items, blob, begins, run[1], run[2])
-          end
-          run = {i, i}
-        end
-      end
-      if run then
-        add_items(items, blob, begins, run[1], run[2])
-        call('RPUSH', key, unpack(items))
-      end
-      for _, entry in ipairs(fronts) do
-        put_back(slot, site, entry)
-      end
-      site[QUEUED] = site[QUEUED] + added
-      site[ALL] = site[ALL] + added
-      site[IS_CHANGED] = true
-      if site[QUEUED] - site[MOVED] > most_in_memory then
-        call('SADD', slot.prefix .. 'long', name)
-      end
-      admitted = admitted + added
-    end
-    answered = answered + n
+    local added, offered = admit(slot, sites[group[1]], group)
+    admitted = admitted + added
+    answered = answered + offered
   end
   write_sites(slot)
   if admitted > 0 then
@@ -261,5 +312,5 @@ for s, slot in ipairs(slots) do
     slot.is_changed = true
   end
 end
-write_headers(slots)
-return string.char(unpack(answers))
+write_slots(slots)
+return answers

@@ -27,5 +27,6 @@ if #names > 0 then
     site[IS_CHANGED] = true
   end
   write_sites(slot)
+  write_slots(slots)
 end
 return scanned[1]

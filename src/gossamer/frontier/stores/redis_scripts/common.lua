@@ -3,7 +3,7 @@
 -- KEYS are the headers of the slots that a call is about, `{g:<crawl>:<slot>}:h`. All other keys of a slot begin as its
 -- header does, and a script builds them from it:
 --
---   h             string   the header: eight numbers, see HEADER
+--   h             string   the header: seven numbers, see HEADER
 --   w             hash     who owns the slot: owner, until
 --   c             hash     counters: "o <reason>" of finished URLs, "r <reason>" of those that went back
 --   sites         hash     name -> record, see SITE
@@ -11,9 +11,9 @@
 --   busy          set      sites with a lease
 --   q:<site>      list     its queue: items of some entries each, and references to blocks that were moved out
 --   v:<site>      hash     fingerprint of a path -> how many of its variants were admitted
---   s:<bucket>    set      the seen fingerprints, all integers; buckets are split one by one (linear hashing)
+--   s:<n>:<site>  set      its seen fingerprints, all integers; a site with many has several sets, which are split one
+--                          by one (linear hashing)
 --   leased        hash     number of a lease -> site and entry, see held()
---   calls         hash     id of a call of lease -> the first and the last serial that it was given here
 --   segs          set      segments in which something of this slot is spooled
 --   g:<segment>   hash     number -> "P" (a page) or "O", then what `leased` had
 --   robots        hash     origin -> copy
@@ -22,20 +22,27 @@
 --   unmoved       set      of these, those that are still here
 --   files         hash     file -> how many blocks of it are wanted
 --
+-- What leasing would have to gather from all slots stands in keys of its own, `{g:<crawl>:all}:`
+--
+--   due           zset     slots with something in their `due`, by the first time there
+--   taken         string   how many URLs are pages, or may become some: pages, leased, spooled as pages
+--   calls         hash     id of a call of lease -> of each slot that gave something: its number, the first and the last
+--                          serial
+--
 -- Numbers are only given to commands as numbers, which writes all their digits; `..` and tostring write 14.
 
 local call, pack, unpacked, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
-local HEADER = '<dddddddd'
-local EPOCH, SERIAL, ADMITTED, SPOOLED, SPOOLED_PAGES, RECEIVED_BYTES, BUCKETS, BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
+local HEADER = '<ddddddd'
+local EPOCH, SERIAL, ADMITTED, SPOOLED, SPOOLED_PAGES, RECEIVED_BYTES, BLOCKS = 1, 2, 3, 4, 5, 6, 7
 
--- Then the reason, if it was given up. OFFSET bytes of the first item of its queue are taken already, and MOVED of its
--- URLs stand in blocks outside of it.
-local SITE, SITE_BYTES = '<dddddI4I4I4I4I4B', 61
-local NOT_BEFORE, NOT_BEFORE_LEASE, LAST_REQUEST_AT, CRAWL_DELAY, LEASE, FAILURES, QUEUED, ALL, OFFSET, MOVED, SEEDED,
-  DROPPED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+-- Then the reason, if it was given up. OFFSET bytes of the first item of its queue are taken already, MOVED of its URLs
+-- stand in blocks outside of it, and SETS is how many sets its seen fingerprints are in.
+local SITE, SITE_BYTES = '<dddddI4I4I4I4I4I4B', 65
+local NOT_BEFORE, NOT_BEFORE_LEASE, LAST_REQUEST_AT, CRAWL_DELAY, LEASE, FAILURES, QUEUED, ALL, OFFSET, MOVED, SETS,
+  SEEDED, DROPPED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 -- What a script notes of it besides: how it stood when it was loaded, whether it is to be written, and as what.
-local NAME, WAS_BUSY, WAS_DUE, WAS_NOT_BEFORE, IS_CHANGED, PACKED = 13, 14, 15, 16, 17, 18
+local NAME, WAS_BUSY, WAS_DUE, WAS_NOT_BEFORE, IS_CHANGED, PACKED = 14, 15, 16, 17, 18, 19
 
 -- Arguments of one command: Lua's stack has room for some 8,000.
 local PORTION = 4000
@@ -49,6 +56,11 @@ local ITEM_BYTES = 2000
 
 local GONE = {err = 'GONE the frontier is not here'}
 
+-- A slot, from the key of its header and what stands there.
+local function slot_of(key, raw)
+  return {key = key, prefix = sub(key, 1, -2), header = {unpacked(HEADER, raw)}, sites = {}, touched = {}}
+end
+
 -- The slots of KEYS; nil if one of them is gone. Comes before anything is written.
 local function open_slots()
   if #KEYS == 0 then
@@ -59,24 +71,9 @@ local function open_slots()
     if not raw then
       return nil
     end
-    slots[i] = {key = KEYS[i], prefix = sub(KEYS[i], 1, -2), header = {unpacked(HEADER, raw)}, sites = {}, touched = {}}
+    slots[i] = slot_of(KEYS[i], raw)
   end
   return slots
-end
-
-local function write_headers(slots)
-  local changed, n = {}, 0
-  for _, slot in ipairs(slots) do
-    if slot.is_changed then
-      local h = slot.header
-      changed[n + 1] = slot.key
-      changed[n + 2] = pack(HEADER, h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8])
-      n = n + 2
-    end
-  end
-  if n > 0 then
-    call('MSET', unpack(changed))
-  end
 end
 
 local function in_portions(command, key, list)
@@ -86,6 +83,46 @@ local function in_portions(command, key, list)
   end
   for first = 1, n, PORTION do
     call(command, key, unpack(list, first, math.min(n, first + PORTION - 1)))
+  end
+end
+
+-- The stem of all keys of the crawl.
+local function stem_of(key)
+  return string.match(key, '^(.*:)%d+}:h$')
+end
+
+-- What changes in the keys of all slots.
+local firsts, unwaiting, taken = {}, {}, 0
+
+-- How many URLs were finished with a reason.
+local function count_outcomes(slot, reason, number)
+  call('HINCRBY', slot.prefix .. 'c', 'o ' .. reason, number)
+  if reason == 'page' then
+    taken = taken + number
+  end
+end
+
+-- Writes what is kept of slots as a whole; after `write_sites` of each.
+local function write_slots(slots)
+  local changed, n = {}, 0
+  for _, slot in ipairs(slots) do
+    if slot.is_changed then
+      local h = slot.header
+      changed[n + 1] = slot.key
+      changed[n + 2] = pack(HEADER, h[1], h[2], h[3], h[4], h[5], h[6], h[7])
+      n = n + 2
+    end
+  end
+  if n > 0 then
+    call('MSET', unpack(changed))
+  end
+  if #firsts > 0 or #unwaiting > 0 or taken ~= 0 then
+    local prefix = stem_of(KEYS[1]) .. 'all}:'
+    in_portions('ZREM', prefix .. 'due', unwaiting)
+    in_portions('ZADD', prefix .. 'due', firsts)
+    if taken ~= 0 then
+      call('INCRBY', prefix .. 'taken', taken)
+    end
   end
 end
 
@@ -102,14 +139,14 @@ local function load_sites(slot, names, makes)
         local site
         if raw then
           local not_before, before_lease, last_request_at, crawl_delay, lease, failures, queued, all, offset, moved,
-            seeded = unpacked(SITE, raw)
+            sets, seeded = unpacked(SITE, raw)
           -- In one go: a table that grows is dear.
           site = {
-            not_before, before_lease, last_request_at, crawl_delay, lease, failures, queued, all, offset, moved,
+            not_before, before_lease, last_request_at, crawl_delay, lease, failures, queued, all, offset, moved, sets,
             seeded, sub(raw, SITE_BYTES + 1), name, lease > 0, queued > 0 and lease == 0, not_before, false, false,
           }
         elseif makes then
-          site = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', name, false, false, 0, false, false}
+          site = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, '', name, false, false, 0, false, false}
         end
         if site then
           sites[name] = site
@@ -127,7 +164,8 @@ local function write_sites(slot)
     if site[IS_CHANGED] then
       local name = site[NAME]
       local packed = pack(
-        SITE, site[1], site[2], site[3], site[4], site[5], site[6], site[7], site[8], site[9], site[10], site[11]
+        SITE, site[1], site[2], site[3], site[4], site[5], site[6], site[7], site[8], site[9], site[10], site[11],
+        site[12]
       ) .. site[DROPPED]
       site[PACKED] = packed
       records[#records + 1] = name
@@ -152,6 +190,15 @@ local function write_sites(slot)
   in_portions('HSET', slot.prefix .. 'sites', records)
   in_portions('ZADD', slot.prefix .. 'due', due)
   in_portions('SADD', slot.prefix .. 'busy', busy)
+  if #due > 0 or #undue > 0 then
+    local number = string.match(slot.prefix, '(%d+)}:$')
+    local first = call('ZRANGE', slot.prefix .. 'due', 0, 0, 'WITHSCORES')
+    if first[2] then
+      firsts[#firsts + 1], firsts[#firsts + 2] = first[2], number
+    else
+      unwaiting[#unwaiting + 1] = number
+    end
+  end
 end
 
 -- A leased URL as it is kept, and what it is made of.
@@ -185,7 +232,7 @@ end
 -- A site that was given up takes nothing back: what would wait there is finished with it.
 local function requeue(slot, site, entry, at_head)
   if site[DROPPED] ~= '' then
-    call('HINCRBY', slot.prefix .. 'c', 'o ' .. site[DROPPED], 1)
+    count_outcomes(slot, site[DROPPED], 1)
     return
   end
   if at_head then
@@ -218,13 +265,43 @@ local function take(slot, site)
   return sub(item, begin, last)
 end
 
--- The largest power of two that is not more than the number of buckets.
+-- The largest power of two that is not more than this number.
 local function half_of(count)
   local half = 1
   while half * 2 <= count do
     half = half * 2
   end
   return half
+end
+
+-- The low bits of a fingerprint, from its decimals. Of up to 3 low bits the last 3 digits tell everything, because 1000
+-- is a multiple of 8; they are read without making a string, which is what costs. Lua's numbers have 53 bits, so of up
+-- to 15 the last 15 digits are taken likewise. More are computed in two parts.
+local function low_bits(text, modulus)
+  local n = #text
+  local rest
+  if modulus <= 8 and n > 3 then
+    local hundreds, tens, ones = byte(text, n - 2, n)
+    rest = (100 * hundreds + 10 * tens + ones - 5328) % modulus  -- the digit 0 is 48
+  elseif n <= 15 then
+    return tonumber(text) % modulus
+  elseif modulus <= 32768 then
+    rest = tonumber(sub(text, n - 14)) % modulus
+  else
+    local first = byte(text) == 45 and 2 or 1
+    rest = (tonumber(sub(text, first, n - 9)) % modulus * (1e9 % modulus) + tonumber(sub(text, n - 8))) % modulus
+  end
+  return byte(text) == 45 and (modulus - rest) % modulus or rest
+end
+
+-- Of so many sets, `half` the largest power of two in that, the one that has this fingerprint if it was seen.
+local function set_of(fingerprint, sets, half)
+  local number = low_bits(fingerprint, 2 * half)
+  return number < sets and number or number - half
+end
+
+local function seen_key(slot, site, number)
+  return slot.prefix .. 's:' .. number .. ':' .. site[NAME]
 end
 
 -- A field of one of these hashes goes; at 0 it is none.

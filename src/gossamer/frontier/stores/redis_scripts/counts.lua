@@ -14,7 +14,7 @@ local answer = {}
 for i, slot in ipairs(slots) do
   local prefix, h = slot.prefix, slot.header
   answer[i] = {
-    pack(HEADER, h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8]),
+    pack(HEADER, h[1], h[2], h[3], h[4], h[5], h[6], h[7]),
     call('HGETALL', prefix .. 'c'),
     call('HLEN', prefix .. 'leased'),
     call('HLEN', prefix .. 'sites'),

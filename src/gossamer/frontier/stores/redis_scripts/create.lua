@@ -17,7 +17,7 @@ if call('HEXISTS', crawls, ARGV[1]) == 1 then
   return {err = 'PARTLY this frontier was removed, but not all of it'}
 end
 for i = 3, #KEYS do
-  call('SET', KEYS[i], pack(HEADER, 0, 0, 0, 0, 0, 0, 1, 0))
+  call('SET', KEYS[i], pack(HEADER, 0, 0, 0, 0, 0, 0, 0))
 end
 call('HSET', crawls, ARGV[1], ARGV[4])
 call('HSET', meta, 'version', ARGV[3], 'slots', ARGV[2], 'created_by', ARGV[4], 'run', 0, 'offset', 0, 'latest', 0,

@@ -64,7 +64,7 @@ if site and site[QUEUED] - site[MOVED] > most then
     site[MOVED] = site[MOVED] + entries
     site[IS_CHANGED] = true
     write_sites(slot)
-    write_headers(slots)
+    write_slots(slots)
     return number
   end
 end

@@ -20,12 +20,9 @@ if not record then
   return answer
 end
 
-local half = half_of(slot.header[BUCKETS])
-local bucket = unpacked('<I4', fingerprint) % (2 * half)
-if bucket >= slot.header[BUCKETS] then
-  bucket = bucket - half
-end
-answer[5] = call('SISMEMBER', prefix .. 's:' .. bucket, ARGV[3])
+local site = load_sites(slot, {name})[name]
+local set = set_of(ARGV[3], site[SETS], half_of(site[SETS]))
+answer[5] = call('SISMEMBER', seen_key(slot, site, set), ARGV[3])
 if ARGV[4] ~= '' then
   answer[6] = tonumber(call('HGET', prefix .. 'v:' .. name, ARGV[4])) or 0
 end

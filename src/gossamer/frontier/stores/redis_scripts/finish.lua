@@ -44,11 +44,12 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
       header[SPOOLED] = header[SPOOLED] - #gone
       header[SPOOLED_PAGES] = header[SPOOLED_PAGES] - pages
       header[RECEIVED_BYTES] = header[RECEIVED_BYTES] + received
+      taken = taken - pages  -- those that are pages in the end are counted again, as such
       slot.is_changed = true
     end
   end
   for reason, number in pairs(outcomes) do
-    call('HINCRBY', slot.prefix .. 'c', 'o ' .. reason, number)
+    count_outcomes(slot, reason, number)
   end
 end
-write_headers(slots)
+write_slots(slots)

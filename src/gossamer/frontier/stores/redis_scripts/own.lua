@@ -2,7 +2,7 @@
 -- Takes or keeps slots, and takes back what their former owners held.
 --
 -- KEYS     headers of the slots that are wanted
--- ARGV[1]  msgpack: owner, now, until, delay, number of all slots
+-- ARGV[1]  msgpack: owner, now, until, delay
 -- Answers  the epoch of each, or -1 for those of another owner
 
 local slots = open_slots()
@@ -10,7 +10,7 @@ if not slots then
   return GONE
 end
 
-local owner, now, until_time, delay, all_slots = unpack(cmsgpack.unpack(ARGV[1]), 1, 5)
+local owner, now, until_time, delay = unpack(cmsgpack.unpack(ARGV[1]), 1, 4)
 
 -- URLs, and sites, of which some may have spooled their URL already.
 local function take_back(slot)
@@ -31,6 +31,7 @@ local function take_back(slot)
   end
   local sites = load_sites(slot, names)
   call('UNLINK', key)
+  taken = taken - #leases
   -- The one that was taken first stands first again.
   table.sort(leases, function(one, other) return one[1] > other[1] end)
   for _, lease in ipairs(leases) do
@@ -43,30 +44,6 @@ local function take_back(slot)
     site[IS_CHANGED] = true
   end
   write_sites(slot)
-end
-
--- What a call was given and is held no more is of no use to the same call. Here, because owners call every few seconds.
-local function forget_calls(slot)
-  local calls = call('HGETALL', slot.prefix .. 'calls')
-  if #calls == 0 then
-    return
-  end
-  local serials = {}
-  for j, number in ipairs(call('HKEYS', slot.prefix .. 'leased')) do
-    serials[j] = math.floor(tonumber(number) / all_slots)
-  end
-  local gone = {}
-  for j = 1, #calls, 2 do
-    local first, last = unpacked('<dd', calls[j + 1])
-    local is_held = false
-    for _, serial in ipairs(serials) do
-      is_held = is_held or (first <= serial and serial <= last)
-    end
-    if not is_held then
-      gone[#gone + 1] = calls[j]
-    end
-  end
-  in_portions('HDEL', slot.prefix .. 'calls', gone)
 end
 
 local epochs = {}
@@ -82,9 +59,8 @@ for i, slot in ipairs(slots) do
       take_back(slot)
     end
     call('HSET', key, 'owner', owner, 'until', until_time)
-    forget_calls(slot)
     epochs[i] = slot.header[EPOCH]
   end
 end
-write_headers(slots)
+write_slots(slots)
 return epochs

@@ -15,4 +15,5 @@ local head = call('LINDEX', slot.prefix .. 'q:' .. name, 0)
 if head and block_of(head) == number then
   put_in_place(slot, load_sites(slot, {name})[name], number, ARGV[3])
   write_sites(slot)
+  write_slots(slots)
 end

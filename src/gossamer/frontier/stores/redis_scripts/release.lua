@@ -28,7 +28,7 @@ local function give_up(slot, site, reason)
   call('UNLINK', key)
   call('UNLINK', slot.prefix .. 'v:' .. site[NAME])
   if site[QUEUED] > 0 then
-    call('HINCRBY', slot.prefix .. 'c', 'o ' .. reason, site[QUEUED])
+    count_outcomes(slot, reason, site[QUEUED])
   end
   site[QUEUED], site[OFFSET] = 0, 0
   site[DROPPED] = reason
@@ -56,3 +56,4 @@ for i, releases in ipairs(cmsgpack.unpack(ARGV[1])) do
   end
   write_sites(slot)
 end
+write_slots(slots)

@@ -40,9 +40,12 @@ for i, slot in ipairs(slots) do
         spooled[#spooled + 1] = destination .. value
         if destination == 'P' then
           pages = pages + 1
+        else
+          taken = taken - 1
         end
       else
         done[number] = 'back'
+        taken = taken - 1
         local name, entry = site_and_entry(value, 1)
         if destination == 'T' then
           entry = one_more(entry, ATTEMPT)
@@ -72,5 +75,5 @@ for i, slot in ipairs(slots) do
     write_sites(slot)
   end
 end
-write_headers(slots)
+write_slots(slots)
 return refused

@@ -35,7 +35,8 @@ for _, slot in ipairs(slots) do
     write_sites(slot)
     slot.header[SPOOLED] = slot.header[SPOOLED] - #spooled
     slot.header[SPOOLED_PAGES] = slot.header[SPOOLED_PAGES] - pages
+    taken = taken - pages
     slot.is_changed = true
   end
 end
-write_headers(slots)
+write_slots(slots)
