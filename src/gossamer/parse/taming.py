@@ -78,6 +78,8 @@ _ROOT = rf"{_ROOT_NAME}(?:(?:{_ATTRIBUTE}){{0,{MAX_ROOT_ATTRIBUTES}}}+[\t\n\f\r 
 _PLAIN_ROOT = rf"{_ROOT_NAME}(?:(?:{_PLAIN_ATTRIBUTE}){{0,{MAX_ROOT_ATTRIBUTES}}}+[\t\n\f\r /]*+>)?+"
 _STYLED = rf"{_FORMATTING}(?=[\t\n\f\r /])(?:(?:{_PLAIN_ATTRIBUTE})*+[\t\n\f\r /]*+>)?+"
 
+# Where what belongs into tables means something.
+_TABLE = re.compile(r"<[tT](?:[aA][bB][lL]|[eE][mM][pP][lL][aA][tT])[eE][\t\n\f\r />]")
 _TABLE_START = re.compile(r"<(?:table|caption|colgroup|col|tbody|thead|tfoot|tr|td|th)(?=[\s/>])", re.IGNORECASE)
 _TABLE_END = re.compile(r"</(?:table|caption|colgroup|col|tbody|thead|tfoot|tr|td|th)(?=[\s/>])", re.IGNORECASE)
 # All tags but the most frequent ones of those that do not pile up.
@@ -130,7 +132,7 @@ def tame(markup: str) -> Safe:
         # Those that hid something are gone.
         suspects = _SUSPECT.findall(markup)
     styled = [tag for tag in suspects if tag[:4].lower() not in _ROOTS]
-    if len(markup) > MIN_DEEP_CHARACTERS and _TABLE_START.search(markup) is not None and _is_deep(markup):
+    if len(markup) > MIN_DEEP_CHARACTERS and _TABLE.search(markup) is not None and _is_deep(markup):
         markup = _TABLE_END.sub("</div", _TABLE_START.sub("<div", markup))
         tamed = (*tamed, Taming.TABLES)
     # Each question is dearer than the one before it, and clears most of the pages that come to it.
@@ -166,32 +168,34 @@ def _is_remade(markup: str, tags: int, styled: list[str]) -> bool:
 def _is_deep(markup: str) -> bool:
     """Whether more than `MAX_TABLE_DEPTH` elements may be open at once, taking end tags at their word."""
     tags = _TAG.findall(markup)
-    if not "".join(tags).islower():
-        tags = [tag.lower() for tag in tags]
     return _may_be_deep(tags) and _deepens(tags)
 
 
 def _may_be_deep(tags: list[str]) -> bool:
-    """The same, asked of so many tags at a time as if their start tags all came last: half the price, clears most."""
+    """The same, asked of many tags at a time as if their start tags all came last: clears most, at half the price."""
     still_open: dict[str, int] = {}
     for start in range(0, len(tags), _TAGS_AT_A_TIME):
-        counts = Counter(tags[start : start + _TAGS_AT_A_TIME])
-        ended = [(tag[1:], count) for tag, count in counts.items() if tag[0] == "/"]
-        for name, count in counts.items():
-            if name[0] != "/" and name not in _SHALLOW:
-                still_open[name] = still_open.get(name, 0) + count
-        if sum(still_open.values()) > MAX_TABLE_DEPTH:
+        ended: dict[str, int] = {}
+        begun: dict[str, int] = {}
+        for tag, count in Counter(tags[start : start + _TAGS_AT_A_TIME]).items():
+            name = tag.lower()
+            if name[0] == "/":
+                ended[name[1:]] = ended.get(name[1:], 0) + count
+            elif name not in _SHALLOW:
+                begun[name] = begun.get(name, 0) + count
+        if sum(still_open.values()) + sum(begun.values()) > MAX_TABLE_DEPTH:
             return True
-        for name, count in ended:
-            if name in still_open:
-                still_open[name] = max(still_open[name] - count, counts[name])
+        for name in ended.keys() & still_open.keys():
+            still_open[name] = max(still_open[name] - ended[name], 0)
+        for name, count in begun.items():
+            still_open[name] = still_open.get(name, 0) + count
     return False
 
 
 def _deepens(tags: list[str]) -> bool:
     still_open: dict[str, int] = {}
     depth = 0
-    for tag in tags:
+    for tag in map(str.lower, tags):
         if tag[0] == "/":
             count = still_open.get(tag[1:])
             if count:

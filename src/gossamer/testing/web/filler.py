@@ -36,6 +36,8 @@ for(var i=0;i<3&&i>-1;i++){var e=d.createElement("span");
 e.innerHTML="<em class=\\"m\\">"+i+"<\\/em>";q.push(e)}})(window,document);
 </script>
 """
+#: Of so many pages one has tables.
+_PAGES_PER_TABLES = 3
 _ENTITIES = ("&nbsp;", "&mdash;", "&eacute;", "&#8217;", "&amp;", "&laquo;", "&hellip;", "&#x20AC;")
 
 
@@ -74,13 +76,13 @@ def _block(words: tuple[str, ...], draw: int, number: int) -> str:
         return _script(text, chances)
     if kind == 3:
         return _style(text, chances)
-    if kind == 4:
+    if kind == 4 and draw % _PAGES_PER_TABLES == 0:
         cells = "".join(f"<td>{text[place]}</td><td>{chances[place] >> 50}</td>" for place in range(8))
         return f'<table class="t{number}"><tr><th scope="col">{text[0]}</th></tr><tr>{cells}</tr></table>\n'
     if kind == 5:
         deep = 4 + number % 12
         return f"{'<div class=box>' * deep}<p>{paragraph}</p>{'</div>' * deep}\n"
-    if kind == 6:
+    if kind in {4, 6}:
         items = "".join(f'<li class="menu__item" data-index="{place}">{text[place]}' for place in range(12))
         return f'<ul class="menu menu--{number % 7}">{items}</ul>\n<!-- {text[0]} {number} -->\n'
     if kind == 7:
