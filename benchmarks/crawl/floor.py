@@ -9,12 +9,17 @@ from benchmarks.crawl.measured import Floor
 from benchmarks.crawl.peers import PYTHON, ROOT
 from benchmarks.crawl.web import ServedWeb
 from gossamer.errors import GossamerError
-from gossamer.run.supervisor import PARSER_ENVIRONMENT
+from gossamer.report.resources import KEPT_BLOCK_BYTES
 
 #: With so many the mean size of their bodies is within some percent of that of all pages.
 PAGES = 2_000
 #: Steps through the pages of a site from one site to the next, so that not only home pages are fetched.
 _STEP = 7
+#: As parsers have it: what is freed after a page is kept for the next.
+_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(KEPT_BLOCK_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(2 * KEPT_BLOCK_BYTES),
+}
 
 
 def measure(directory: Path, web: ServedWeb) -> Floor:
@@ -28,7 +33,7 @@ def measure(directory: Path, web: ServedWeb) -> Floor:
     done = subprocess.run(
         [str(PYTHON), "-m", "benchmarks.crawl.floor_parts", str(port), str(file)],
         cwd=ROOT,
-        env=os.environ | PARSER_ENVIRONMENT,
+        env=os.environ | _MEMORY,
         capture_output=True,
         text=True,
         check=False,

@@ -92,9 +92,11 @@ _SHALLOW_NAMES = (
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _ROOTS = frozenset({"html", "body"})
 
-# Written with classes, not with IGNORECASE, and with a look ahead that settles most tags: three times as fast, and this
-# one runs over every page.
-_SUSPECT = re.compile(rf"<(?=[bBcCeEfFhHiInNsStTuU][a-zA-Z]{{0,5}}[\t\n\f\r /])({_STYLED}|{_ROOT})")
+# Written with classes, not with IGNORECASE, and with looks ahead (at the first two letters, at the length) that settle
+# most tags: four times as fast, and this one runs over every page.
+_SUSPECT = re.compile(
+    r"<(?=[bBcCeEfFhHiInNsStTuU][\t\n\f\r /imotIMOT])(?=[a-zA-Z]{1,6}[\t\n\f\r /])" rf"({_STYLED}|{_ROOT})"
+)
 _ROOT_START = re.compile(rf"<(?=[a-zA-Z]{{4}}[\t\n\f\r /]){_PLAIN_ROOT}")
 _FORMATTING_START = re.compile(rf"<{_FORMATTING}(?=[\t\n\f\r />])")
 _FORMATTING_END = re.compile(rf"</{_FORMATTING}(?=[\t\n\f\r />])")

@@ -7,7 +7,6 @@ segments settled, a parser's commit is redone or undone and its segments are bac
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -42,8 +41,6 @@ LONGEST_REPORT_BYTES = 1 << 20
 DEATHS_ON_ONE_PAGE = 2
 #: CPU time on one page after which a parser hangs; the worst page known takes one second.
 HANG_CPU_SECONDS = 30.0
-#: glibc gives freed memory back after each page by default, and asks for it again for the next: 0.19 ms per page.
-PARSER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(64 << 20)}
 
 T = TypeVar("T")
 
@@ -80,13 +77,12 @@ class Child:
         # It inherits what is held back, until it can answer.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 ( it takes as long as the loop's own would)
+            process = subprocess.Popen(  # noqa: ASYNC220 (it takes as long as the loop's own would)
                 [sys.executable, "-m", "gossamer.run.process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 pass_fds=(lock,),
-                env=os.environ | (PARSER_ENVIRONMENT if orders.kind == "parser" else {}),
                 start_new_session=True,  # an interrupt from the keyboard is the leader's; the others hear of it there
             )
         finally:
