@@ -134,10 +134,11 @@ class Client:
         self, url: Url, max_body_bytes: int, media_types: frozenset[str] | None, fetch_type: FetchType
     ) -> Answer | Failure:
         fetched_at = time.time()
-        began_at = self._loop.time()
+        # Not the loop's clock: that of uvloop counts milliseconds, and stands still while the loop works.
+        began_at = time.monotonic()
         ends_at = began_at + self._settings.fetch_timeout_seconds
         found = await self._resolve(url)
-        resolved_at = self._loop.time()
+        resolved_at = time.monotonic()
         dns_seconds = resolved_at - began_at
         if found.reason is not None:
             refused = "".join(found.addresses[:1])
@@ -146,7 +147,7 @@ class Client:
         times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
         failure = Failure(Reason.TIMEOUT, "no time was left to connect", "", times, was_sent=False)
         for address in found.addresses[:_MOST_TRIED]:
-            if self._loop.time() >= ends_at:
+            if time.monotonic() >= ends_at:
                 break
             exchange = self._begun(url, ends_at, max_body_bytes, media_types, fetch_type)
             await self._run(exchange, self._rewritten.get(url.scheme, (address, url.port)))
@@ -156,7 +157,7 @@ class Client:
                 None if connected_at is None else connected_at - resolved_at,
                 exchange.tls_seconds,
                 exchange.first_byte_seconds,
-                self._loop.time() - began_at,
+                time.monotonic() - began_at,
             )
             if response.failure is None:
                 return self._answer(url, fetched_at, exchange, address, times)
@@ -248,7 +249,7 @@ class Client:
         return accepted
 
     def _sweep(self) -> None:
-        now = self._loop.time()
+        now = time.monotonic()
         for exchange in self._exchanges:
             exchange.check(now)
         self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import math
 import ssl
+import time
 from collections.abc import Callable
 
 from gossamer.config import FetchSettings
@@ -174,7 +175,7 @@ class Exchange:
             if not stream.is_established:
                 stream.handshake()
                 if stream.is_established:
-                    self.tls_seconds = self._loop.time() - self._phase_began_at
+                    self.tls_seconds = time.monotonic() - self._phase_began_at
                     self._enter("head of an answer", self._settings.header_timeout_seconds)
                     # Goes out together with the end of the handshake.
                     stream.write(self.request)
@@ -210,7 +211,7 @@ class Exchange:
 
     def _enter(self, phase: str, seconds: float) -> None:
         self._phase = phase
-        self._phase_began_at = self._loop.time()
+        self._phase_began_at = time.monotonic()
         self._phase_ends_at = min(self._phase_began_at + seconds, self._ends_at)
 
     def _end_if_over(self) -> None:

@@ -58,6 +58,7 @@ class Child:
         orders: Orders,
         process: subprocess.Popen[bytes],
         lines: asyncio.StreamReader,
+        stdout: asyncio.ReadTransport,
         stdin: asyncio.WriteTransport,
     ) -> None:
         self.orders = orders
@@ -66,6 +67,7 @@ class Child:
         """The last one that had names in it."""
         self._process = process
         self._lines = lines
+        self._stdout = stdout
         self._stdin = stdin
 
     @property
@@ -90,13 +92,13 @@ class Child:
         try:
             loop = asyncio.get_running_loop()
             lines = asyncio.StreamReader(limit=LONGEST_REPORT_BYTES)
-            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), process.stdout)
+            stdout, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), process.stdout)
             stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         except BaseException:
             process.kill()
             process.wait()
             raise
-        child = cls(orders, process, lines, stdin)
+        child = cls(orders, process, lines, stdout, stdin)
         child._say(msgspec.json.encode(orders))
         return child
 
@@ -123,6 +125,7 @@ class Child:
                 report = self.report = msgspec.json.decode(line, type=Report)
                 if report.sites is not None or report.recent is not None:
                     self.by_name = report
+        self._stdout.close()
         code = await self.ended()
         self._stdin.close()
         return code
