@@ -1,5 +1,6 @@
 """Processes die; the crawl goes on, or can be resumed, and nothing is lost."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -30,13 +31,19 @@ def children(crawls: Crawls, kind: str) -> list[int]:
     for pid in processes(crawls).started:
         if pid == processes(crawls).leader:
             continue
-        try:
-            files = [str(descriptor.readlink()) for descriptor in Path(f"/proc/{pid}/fd").iterdir()]
-        except OSError:
-            continue
-        if any(f"/{kind}-" in name and name.endswith(".log") for name in files):
+        if any(f"/{kind}-" in name and name.endswith(".log") for name in open_files(pid)):
             found.append(pid)
     return found
+
+
+def open_files(pid: int) -> list[str]:
+    """Of a process that opens and closes others meanwhile, or is gone."""
+    files: list[str] = []
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                files.append(str(descriptor.readlink()))
+    return files
 
 
 def until(condition: object, what: str) -> None:
