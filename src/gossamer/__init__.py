@@ -22,9 +22,10 @@ out, `pressure.py` slows the fetchers when too much waits, `recovery.py` takes c
 
 A parser (`parse/worker.py`) reads them page by page. `parse/decode.py` undoes the content encoding within a cap,
 `parse/charset.py` makes text of the bytes, `parse/taming.py` writes away what would make the HTML parser grow without
-bound, `parse/html.py` reads links and facts, `parse/text.py` the plain text and the main text; `parse/page.py` takes
-these steps in their order. The links are references again (`parse/candidates.py`). A page that kills its reader is read
-in a process of its own (`parse/isolated.py`), found by the note that every parser keeps (`parse/note.py`).
+bound (`parse/glance.py` tells it that nearly no page has any), `parse/html.py` reads links and facts, `parse/text.py`
+the plain text and the main text; `parse/page.py` takes these steps in their order. The links are references again
+(`parse/candidates.py`). A page that kills its reader is read in a process of its own (`parse/isolated.py`), found by
+the note that every parser keeps (`parse/note.py`).
 
 What became of it goes to the sinks (`sinks/sink.py` says what one is): the archive with its index (`sinks/warc.py`,
 `sinks/cdxj.py`), the table of pages (`sinks/pages.py`) and the log of all outcomes (`sinks/log.py`). It counts from the

@@ -31,7 +31,7 @@ from gossamer.url import Url, canonicalise
 SLOTS = 4
 NAME = "parser-0"
 #: Kills the HTML library (1.15.4); see parse/taming.py.
-POISON = b"<div>" * 508 + b"<table><tfoot><tr></tfoot><a><p><a>"
+POISON = b"<div></x>" * 508 + b"<table><tfoot><tr></tfoot><a><p><a>"
 
 Answers = Callable[[Lease], Outcome]
 MakeStore = Callable[[Path], Store]

@@ -5,6 +5,7 @@ One page:
     page.py        the steps below, in their order
     decode.py      content encodings undone, within a cap
     charset.py     the character encoding found, the bytes made text
+    glance.py      its tags looked at together: how many, how deep, how many of a suspect kind
     taming.py      markup that would make the parser grow without bound, written away
     html.py        base URL, links, title, description, robots directives
     text.py        plain text and main text

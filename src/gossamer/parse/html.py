@@ -97,27 +97,43 @@ def extract(
     markup: str,
     url: Url,
     *,
+    encoded: bytes | None = None,
     max_links: int = MAX_LINKS,
     with_text: bool = True,
     x_robots_tag: Iterable[str] = (),
 ) -> Facts:
-    """Everything that is taken from the page at `url`, whatever its markup; `x_robots_tag` are its headers' values."""
-    safe = tame(markup)
+    """Everything that is taken from the page at `url`, whatever its markup; `x_robots_tag` are its headers' values.
+
+    `encoded` is the markup in UTF-8, for those who have it.
+    """
+    safe = tame(markup, encoded)
     tamed = safe.tamed
     # Shadow roots would hide their links from the walk; left as templates they are found.
     document = turbohtml.parse(safe.markup, positions=False, allow_declarative_shadow_roots=False)
     reading = _Reading(max_links)
     laid_out: list[turbohtml.Element] = []
     style_characters = 0
+    anchors = 0
     # One walk for all, because finding the elements takes as long as reading them.
     for element in document.iter_elements(_tags(safe) if with_text else _TAGS):
         tag = element.tag
-        if tag in _TAGS:
+        if tag == "a":
+            anchors += 1
+            reading.anchor(element)
+        elif tag in _TAGS:
             reading.read(tag, element)
-        if tag in LAID_OUT:
+            if tag in LAID_OUT:
+                laid_out.append(element)
+        elif tag in LAID_OUT:
             laid_out.append(element)
-        elif tag in _MULTIPLIED and style_characters <= MAX_SCORED_CHARACTERS:
-            style_characters += len(element.attr("class") or "") + len(element.attr("id") or "")
+        elif style_characters <= MAX_SCORED_CHARACTERS:
+            style_characters += _style_characters(element)
+    if with_text and anchors > safe.anchors:
+        # The parser has made some of them again.
+        for element in document.iter_elements("a"):
+            if style_characters > MAX_SCORED_CHARACTERS:
+                break
+            style_characters += _style_characters(element)
     if reading.characters_left < 0:
         tamed = (*tamed, Taming.ATTRIBUTES)
     root = document.root
@@ -169,11 +185,16 @@ class _Reading:
         self.robots: list[str] = []
         self._max_links = max_links
 
-    def read(self, tag: str, element: turbohtml.Element) -> None:
+    def anchor(self, element: turbohtml.Element) -> None:
         if self.characters_left < 0:
-            self.left_out += tag in {"a", "area"}
-        elif tag == "a":
+            self.left_out += 1
+        else:
             self._link(LinkKind.A, element.attr("href"), element.attr("rel"))
+
+    def read(self, tag: str, element: turbohtml.Element) -> None:
+        """All but the anchors."""
+        if self.characters_left < 0:
+            self.left_out += tag == "area"
         elif tag == "meta":
             self._meta(element)
         elif tag == "link":
@@ -243,6 +264,10 @@ class _Reading:
 
 def _tags(safe: Safe) -> tuple[str, ...]:
     return _TAGS_WITH_STYLED_TEXT if safe.styled_formatting else _TAGS_WITH_TEXT
+
+
+def _style_characters(element: turbohtml.Element) -> int:
+    return len(element.attr("class") or "") + len(element.attr("id") or "")
 
 
 def _strip_style(document: turbohtml.Document) -> None:

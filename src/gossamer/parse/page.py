@@ -91,8 +91,16 @@ def read_page(
     binary = binary_type(body.data)
     if binary:
         return Page(body, Text("", "", "default"), extract("", url, with_text=False, x_robots_tag=x_robots_tag), binary)
-    text = decode_text(body.data[: settings.max_parse_bytes], content_type)
-    facts = extract(text.text, url, max_links=settings.max_links, with_text=settings.text, x_robots_tag=x_robots_tag)
+    data = body.data[: settings.max_parse_bytes]
+    text = decode_text(data, content_type)
+    facts = extract(
+        text.text,
+        url,
+        encoded=data if text.encoding == "UTF-8" else None,
+        max_links=settings.max_links,
+        with_text=settings.text,
+        x_robots_tag=x_robots_tag,
+    )
     return Page(body, text, facts, text_type(body.data, "text/html"))
 
 

@@ -10,19 +10,20 @@ is left, because the HTML standard asks for it:
   Renamed to `<div …>` it is an ordinary element.
 
 And one mistake of the parser (1.15.4): where its cap on nesting falls inside a table or a template, it forgets that an
-element was not pushed, empties its stack and reads the word before it: a clean crash, every time. In long pages that
-are so deep, tables are renamed to `<div>` too. That is a guess from the tags as written, and it is not made on short
-pages, where it would cost as much as the parse: a crafted page of 3 KB still kills the process. Whoever calls this for
-the web must survive the death of its process on a page.
+element was not pushed, empties its stack and reads the word before it: a clean crash, every time. In pages that are so
+deep, tables are renamed to `<div>` too. That is a guess from the tags as written, and a page that also ends what it
+never began escapes it: a crafted one of 5 KB still kills the process. Whoever calls this for the web must survive the
+death of its process on a page.
 
-Nothing is cut: links, text and order stay. Only literal markup inside a script, a title or an attribute of such a page
-may read `<span` for `<b` afterwards.
+All this is asked of a glance first (glance.py), which clears nearly every page. Nothing is cut: links, text and order
+stay. Only literal markup inside a script, a title or an attribute of such a page may read `<span` for `<b` afterwards.
 """
 
 import re
-from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
+
+from gossamer.parse.glance import Glance, glance
 
 #: Elements that the tree may hold beyond what was written. One costs about 130 bytes, so this is some 200 MB at worst.
 MAX_REMADE_ELEMENTS = 1_500_000
@@ -45,15 +46,8 @@ MAX_ROOT_ATTRIBUTES = 32
 MAX_SCORED_TAGS = 100_000
 
 #: Elements left open at once before a page with tables counts as deep: below the parser's 512 by more than a table
-#: takes, and far above real pages (a few dozen). Looked at in pages longer than most: it takes as long as the parse.
+#: takes, and far above real pages (a few dozen).
 MAX_TABLE_DEPTH = 400
-MIN_DEEP_CHARACTERS = 150_000
-
-#: Looked at together: of a well-formed page about half of them are start tags, far from the depth that counts.
-_TAGS_AT_A_TIME = 128
-
-#: The shortest start tag and the shortest text: `<p>` and what follows it cannot come more often than this.
-_SHORTEST_TAG = 3
 
 _SPACE = r"[\t\n\f\r ]"
 _FORMATTING = (
@@ -90,13 +84,9 @@ _SHALLOW_NAMES = (
     "thead tfoot colgroup path use circle ellipse line rect polygon polyline stop html head body"
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
-_ROOTS = frozenset({"html", "body"})
 
-# Written with classes, not with IGNORECASE, and with looks ahead (at the first two letters, at the length) that settle
-# most tags: four times as fast, and this one runs over every page.
-_SUSPECT = re.compile(
-    r"<(?=[bBcCeEfFhHiInNsStTuU][\t\n\f\r /imotIMOT])(?=[a-zA-Z]{1,6}[\t\n\f\r /])" rf"({_STYLED}|{_ROOT})"
-)
+_ROOT_AT = re.compile(f"<{_ROOT}".encode())
+_STYLED_START = re.compile(rf"<(?=[bBcCeEfFiInNsStTuU][\t\n\f\r /imotIMOT])(?=[a-zA-Z]{{1,6}}[\t\n\f\r /]){_STYLED}")
 _ROOT_START = re.compile(rf"<(?=[a-zA-Z]{{4}}[\t\n\f\r /]){_PLAIN_ROOT}")
 _FORMATTING_START = re.compile(rf"<{_FORMATTING}(?=[\t\n\f\r />])")
 _FORMATTING_END = re.compile(rf"</{_FORMATTING}(?=[\t\n\f\r />])")
@@ -119,45 +109,48 @@ class Safe(NamedTuple):
     tamed: tuple[Taming, ...]
     styled_formatting: bool
     """Whether formatting elements with attributes may be left in it."""
+    anchors: int
+    """How many `<a>` are written in it, at most."""
     scorable: bool
     """Whether the article may be looked for."""
 
 
-def tame(markup: str) -> Safe:
-    """The page made safe to parse; links, text and order are what they were."""
-    suspects = _SUSPECT.findall(markup)
-    roots = [tag for tag in suspects if tag[:4].lower() in _ROOTS]
+def tame(markup: str, encoded: bytes | None = None) -> Safe:
+    """The page made safe to parse; links, text and order are what they were. `encoded` is the same page in UTF-8."""
+    seen, encoded = _seen(markup, encoded)
     tamed: tuple[Taming, ...] = ()
-    if len(roots) > MAX_ROOTS or not all(map(_is_harmless, roots)):
+    if len(seen.roots) > MAX_ROOTS or not all(_is_short_root(encoded, place) for place in seen.roots):
         markup = _with_few_roots(markup)
         tamed = (Taming.ROOTS,)
-        # Those that hid something are gone.
-        suspects = _SUSPECT.findall(markup)
-    styled = [tag for tag in suspects if tag[:4].lower() not in _ROOTS]
-    if len(markup) > MIN_DEEP_CHARACTERS and _TABLE.search(markup) is not None and _is_deep(markup):
+        seen, encoded = _seen(markup, None)
+    if seen.depth > MAX_TABLE_DEPTH and _TABLE.search(markup) is not None and _is_deep(markup):
         markup = _TABLE_END.sub("</div", _TABLE_START.sub("<div", markup))
         tamed = (*tamed, Taming.TABLES)
-    # Each question is dearer than the one before it, and clears most of the pages that come to it.
-    open_at_once = MAX_PLAIN_FORMATTING + len(styled)
-    most_tags = len(markup) // _SHORTEST_TAG
-    if most_tags > MAX_SCORED_TAGS or open_at_once * most_tags > MAX_REMADE_ELEMENTS:
-        most_tags = markup.count("<")
-        if open_at_once * most_tags > MAX_REMADE_ELEMENTS and _is_remade(markup, most_tags, styled):
-            markup = _FORMATTING_END.sub("</span", _FORMATTING_START.sub("<span", markup))
-            tamed = (*tamed, Taming.FORMATTING)
-            styled = []
-    return Safe(markup, tamed, bool(styled), most_tags <= MAX_SCORED_TAGS)
+    styled = seen.formatting > 0
+    # For one to be made again something must have closed over it, and that had a start tag.
+    open_at_once = MAX_PLAIN_FORMATTING + seen.formatting
+    if open_at_once * seen.starts > MAX_REMADE_ELEMENTS and _is_remade(markup, seen.starts):
+        markup = _FORMATTING_END.sub("</span", _FORMATTING_START.sub("<span", markup))
+        tamed = (*tamed, Taming.FORMATTING)
+        styled = False
+    return Safe(markup, tamed, styled, seen.anchors, seen.tags <= MAX_SCORED_TAGS)
 
 
-def _is_harmless(root: str) -> bool:
-    """Whether it has few attributes, and none of them hides a suspect: the parser may see that outside of any tag."""
-    return root.endswith(">") and ("<" not in root or _SUSPECT.search(root) is None)
+def _seen(markup: str, encoded: bytes | None) -> tuple[Glance, bytes]:
+    if encoded is None:
+        encoded = markup.encode("utf-8", "surrogatepass")
+    return glance(encoded), encoded
 
 
-def _is_remade(markup: str, tags: int, styled: list[str]) -> bool:
-    """Whether formatting elements may be made again more often than is allowed; `styled` are those with attributes."""
-    # For them to be made again something must have closed over them, and that had a start tag.
-    starts = tags - markup.count("</")
+def _is_short_root(encoded: bytes, place: int) -> bool:
+    """Whether the tag at this place is a root with few attributes, or none at all."""
+    tag = _ROOT_AT.match(encoded, place)
+    return tag is None or tag[0].endswith(b">")
+
+
+def _is_remade(markup: str, starts: int) -> bool:
+    """Whether formatting elements may be made again more often than is allowed, each by one of so many start tags."""
+    styled = _STYLED_START.findall(markup)
     # Those of which only the name is known may all differ.
     whole = [tag for tag in styled if tag.endswith(">")]
     styled_open = MAX_ALIKE * len(set(whole)) + len(styled) - len(whole)
@@ -168,36 +161,10 @@ def _is_remade(markup: str, tags: int, styled: list[str]) -> bool:
 
 
 def _is_deep(markup: str) -> bool:
-    """Whether more than `MAX_TABLE_DEPTH` elements may be open at once, taking end tags at their word."""
-    tags = _TAG.findall(markup)
-    return _may_be_deep(tags) and _deepens(tags)
-
-
-def _may_be_deep(tags: list[str]) -> bool:
-    """The same, asked of many tags at a time as if their start tags all came last: clears most, at half the price."""
-    still_open: dict[str, int] = {}
-    for start in range(0, len(tags), _TAGS_AT_A_TIME):
-        ended: dict[str, int] = {}
-        begun: dict[str, int] = {}
-        for tag, count in Counter(tags[start : start + _TAGS_AT_A_TIME]).items():
-            name = tag.lower()
-            if name[0] == "/":
-                ended[name[1:]] = ended.get(name[1:], 0) + count
-            elif name not in _SHALLOW:
-                begun[name] = begun.get(name, 0) + count
-        if sum(still_open.values()) + sum(begun.values()) > MAX_TABLE_DEPTH:
-            return True
-        for name in ended.keys() & still_open.keys():
-            still_open[name] = max(still_open[name] - ended[name], 0)
-        for name, count in begun.items():
-            still_open[name] = still_open.get(name, 0) + count
-    return False
-
-
-def _deepens(tags: list[str]) -> bool:
+    """Whether more than `MAX_TABLE_DEPTH` elements are open at once, taking end tags at their word, name by name."""
     still_open: dict[str, int] = {}
     depth = 0
-    for tag in map(str.lower, tags):
+    for tag in map(str.lower, _TAG.findall(markup)):
         if tag[0] == "/":
             count = still_open.get(tag[1:])
             if count:
