@@ -59,7 +59,11 @@ async def serve(orders: Orders) -> None:
     logs.open()
     try:
         async with Workshop(data, orders.settings, orders.name, at_once=orders.kind == "parser") as workshop:
-            work: Work = workshop.fetcher(orders) if orders.kind == "fetcher" else workshop.parser(orders)
+            if orders.kind == "fetcher":
+                work: Work = workshop.fetcher(orders)
+            else:
+                # Not above: a fetcher has no room for what that imports.
+                work = import_module("gossamer.run.parsing").parser_work(workshop, orders)
             await _serve(work, logs, partial(diagnose, data, orders.name, workshop, work))
     except StoreUnavailable as error:
         log.error("%s", error)  # noqa: TRY400 (the leader says it to the person)

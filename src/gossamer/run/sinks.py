@@ -1,7 +1,4 @@
-"""Which sinks a parser writes to: from the setting to the objects, in the order in which they take an outcome.
-
-Imported by parsers alone: the library behind the tables takes more memory than a fetcher.
-"""
+"""Which sinks a parser writes to: from the setting to the objects, in the order in which they take an outcome."""
 
 import hashlib
 from importlib.metadata import version

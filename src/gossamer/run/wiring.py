@@ -1,9 +1,7 @@
-"""What each process is made of. stores.py beside it says which store, sinks.py which sinks."""
+"""What each process is made of. stores.py beside it says which store, parsing.py what a parser has beyond that."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
@@ -15,25 +13,19 @@ from gossamer.errors import UsageError
 from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.frontier.admission import AdmissionRules
-from gossamer.parse.note import PageNote
-from gossamer.parse.worker import Parser
 from gossamer.report.counters import SUFFIX, Counters
 from gossamer.report.lag import LoopLag
 from gossamer.report.resources import collect_garbage_seldom, own_usage
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.metered_store import MeteredStore
-from gossamer.run.meters import FetchCounting, ParseCounting, StoreCounting
+from gossamer.run.meters import FetchCounting, StoreCounting
 from gossamer.run.orders import Command, Numbers, Orders, Report
 from gossamer.run.stores import open_store, store_endpoints, store_numbers
-from gossamer.sinks.commit import Committer
-from gossamer.sinks.sink import Sink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.writer import SegmentWriter
 from gossamer.url import registrable_domain
 
 log = logging.getLogger("gossamer.run")
-
-MadeSinks = Callable[[DataDirectory, Settings, Orders], list[Sink]]
 
 
 class FetcherWork:
@@ -75,39 +67,6 @@ class FetcherWork:
         return Report(usage=own_usage(), numbers=numbers, sites=self._counting.sites.told() if by_name else None)
 
 
-class ParserWork:
-    """A parser with its note."""
-
-    def __init__(self, parser: Parser, note: PageNote, workshop: "Workshop", counting: ParseCounting) -> None:
-        self._parser = parser
-        self._workshop = workshop
-        self._counting = counting
-        self._note = note
-
-    async def run(self) -> None:
-        collect_garbage_seldom()
-        try:
-            await self._parser.run()
-        finally:
-            self._note.close()
-
-    def obey(self, command: Command) -> None:
-        if command.do == "drain":
-            self._parser.drain(empty_spool=command.empty_spool)
-        elif command.do == "commit":
-            self._parser.commit_soon()
-        elif command.do == "reread":
-            self._workshop.reread_exclusions()
-
-    def connections(self) -> dict[int, str]:
-        return {}
-
-    def report(self, *, by_name: bool) -> Report:
-        own = msgspec.to_builtins(self._parser.statistics())
-        numbers = msgspec.convert(own | store_numbers(self._workshop.store), Numbers)
-        return Report(usage=own_usage(), numbers=numbers, recent=self._counting.recent.told() if by_name else None)
-
-
 class Workshop:
     """One process's store, rules, spool and counters, and what is built on them. The store is open within `async with`.
 
@@ -117,8 +76,8 @@ class Workshop:
     def __init__(
         self, data: DataDirectory, settings: Settings, name: str, *, is_leader: bool = False, at_once: bool = False
     ) -> None:
-        self._data = data
-        self._settings = settings
+        self.data = data
+        self.settings = settings
         self._is_leader = is_leader
         self._which = data.which_frontier()
         self.store_url = settings.frontier.store
@@ -136,12 +95,12 @@ class Workshop:
         is_new = self._is_leader and not self._which.is_made
         if is_new:
             # Its name first: a kill in between must not leave a frontier that nobody knows.
-            self._data.record_frontier(self._which)
+            self.data.record_frontier(self._which)
         await self.store.open()
         # It reads its list when it is first asked: later there may be no descriptor left for that.
         registrable_domain("example.org")
         if is_new:
-            self._data.record_frontier(msgspec.structs.replace(self._which, is_made=True))
+            self.data.record_frontier(msgspec.structs.replace(self._which, is_made=True))
         return self
 
     async def __aexit__(
@@ -152,22 +111,22 @@ class Workshop:
 
     def reread_exclusions(self) -> None:
         try:
-            self.rules.exclude(self._data.exclusions())
+            self.rules.exclude(self.data.exclusions())
         except (OSError, UsageError) as error:
             log.error("the exclude file cannot be read: %s; the rules stay as they were", error)  # noqa: TRY400
 
     def fetcher(self, orders: Orders) -> FetcherWork:
         counting = FetchCounting(self.counters)
         client = Client(
-            self._settings.fetch,
-            user_agent=self._settings.identity.user_agent(version("gossamer")),
+            self.settings.fetch,
+            user_agent=self.settings.identity.user_agent(version("gossamer")),
             forbidden_endpoints=self.store_endpoints | frozenset(orders.forbidden),
             meter=counting,
         )
         fetcher = Fetcher(
             owner=orders.owner,
             slots=orders.slots,
-            settings=self._settings,
+            settings=self.settings,
             store=self.store,
             client=client,
             writer=SegmentWriter(self.spool, orders.run, orders.index),
@@ -176,22 +135,3 @@ class Workshop:
             meter=counting,
         )
         return FetcherWork(client, fetcher, self, counting)
-
-    def parser(self, orders: Orders) -> ParserWork:
-        made_sinks: MadeSinks = import_module("gossamer.run.sinks").made_sinks
-        sinks = made_sinks(self._data, self._settings, orders)
-        note = PageNote(self._data.note(orders.name))
-        counting = ParseCounting(self.counters)
-        parser = Parser(
-            name=orders.name,
-            settings=self._settings,
-            store=self.store,
-            spool=self.spool,
-            committer=Committer(self._data.root, orders.name, self.store, sinks),
-            sinks=sinks,
-            rules=self.rules,
-            note=note,
-            meter=counting,
-            suspects={(suspect.segment, suspect.index) for suspect in orders.suspects},
-        )
-        return ParserWork(parser, note, self, counting)
