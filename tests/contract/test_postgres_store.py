@@ -1,12 +1,14 @@
 """What only the PostgreSQL store can do wrong: its sessions, migrations, folding. The common suite has the rest."""
 
 import asyncio
+import random
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
+import msgspec
 import pytest
 
 from gossamer.errors import StoreUnavailable, UsageError
@@ -22,6 +24,7 @@ from gossamer.frontier.stores.server import Connecting
 from gossamer.records import Candidate, Destination, Lease, Move, Reason, Release, SiteClock
 from gossamer.testing.server_binaries import ServerBinary
 from gossamer.testing.servers import PostgresServer
+from gossamer.testing.stores.model import ModelStore
 from gossamer.url import stable_hash
 
 SLOTS = 4
@@ -263,6 +266,75 @@ def test_a_long_queue_keeps_its_order_whatever_goes_back_to_its_ends(postgres_se
             now += 10
         assert waiting == expected
         assert await person.fetchval("SELECT count(*) FROM blocks") == 0
+
+    with_store(postgres_server, work)
+
+
+def test_links_to_sites_that_have_room_are_admitted_in_one_call(postgres_server: PostgresServer) -> None:
+    """Whether the sites are there or not; and to be asked again about one that is full takes a second one."""
+
+    async def work(store: PostgresStore, person: Any) -> None:
+        links = [link(number, f"site{number % 3}.example") for number in range(30)]
+        for expected in (Reason.NEW, Reason.SEEN):
+            taken = store.pool.taken
+            assert set(await store.admit(links, NO_LIMITS)) == {expected}
+            assert store.pool.taken == taken + 1
+        assert await person.fetchval("SELECT count(*) FROM sites") == 3
+        more = [link(30, "site0.example"), link(31, "new.example"), link(0, "site0.example")]
+        taken = store.pool.taken
+        assert await store.admit(more, AdmitLimits(site_urls=10)) == [Reason.SITE_FULL, Reason.NEW, Reason.SEEN]
+        assert store.pool.taken == taken + 2
+
+    with_store(postgres_server, work)
+
+
+def test_a_site_whose_links_are_all_refused_is_not_made(postgres_server: PostgresServer) -> None:
+    async def work(store: PostgresStore, person: Any) -> None:
+        for limits in (AdmitLimits(only_seeded_sites=True), AdmitLimits(site_urls=0), AdmitLimits(site_queue=0)):
+            assert Reason.NEW not in await store.admit([link(0), link(1)], limits)
+        variant = msgspec.structs.replace(link(2), path_fingerprint=7)
+        assert await store.admit([variant], AdmitLimits(path_variants=0)) == [Reason.PATH_VARIANTS]
+        assert await person.fetchval("SELECT count(*) FROM sites") == 0
+        assert (await store.counts(now=0.0)).sites == 0
+
+    with_store(postgres_server, work)
+
+
+def test_batches_that_meet_limits_in_some_of_their_sites_are_answered_as_the_model_does(
+    postgres_server: PostgresServer,
+) -> None:
+    chance = random.Random(7)
+
+    def drawn() -> Candidate:
+        number = chance.randrange(60)
+        return msgspec.structs.replace(
+            link(number, f"site{chance.randrange(6)}.example"),
+            path_fingerprint=number % 3,
+            at_head=chance.random() < 0.02,
+            is_seed=chance.random() < 0.02,
+        )
+
+    async def work(store: PostgresStore, person: Any) -> None:
+        model = ModelStore(SLOTS)
+        for _ in range(150):
+            batch = [drawn() for _ in range(chance.randrange(1, 16))]
+            if chance.random() < 0.7:
+                batch = list({candidate.fingerprint: candidate for candidate in batch}.values())
+            limits = AdmitLimits(
+                only_seeded_sites=chance.random() < 0.1,
+                site_queue=chance.choice((25, 1_000)),
+                site_urls=chance.choice((40, 1_000)),
+                path_variants=chance.choice((8, 18, 1_000)),
+            )
+            assert await store.admit(batch, limits) == await model.admit(batch, limits)
+        sites = [f"site{number}.example" for number in range(6)]
+        assert await store.site_states(sites) == await model.site_states(sites)
+        leased = await lease(store, "first")
+        epochs = await model.own("fetcher", range(SLOTS), now=0.0, until=100.0, delay_seconds=1)
+        expected = (await model.lease("first", epochs, 100, now=0.0, delay_seconds=1, max_pages=0)).leases
+        assert {given.url for given in leased} == {given.url for given in expected}
+        blocks = await person.fetch("SELECT site, sum(octet_length(urls)) > 0 FROM blocks GROUP BY site")
+        assert len(blocks) == 6
 
     with_store(postgres_server, work)
 

@@ -21,7 +21,7 @@ from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighti
 from gossamer.frontier.stores import postgres_looking as looking
 from gossamer.frontier.stores import postgres_verbs as verbs
 from gossamer.frontier.stores.examination import refuse
-from gossamer.frontier.stores.postgres_admission import Batch
+from gossamer.frontier.stores.postgres_admission import Batch, Plain, admit_plain
 from gossamer.frontier.stores.postgres_errors import ERRORS, MetAnother, judge_of, missing
 from gossamer.frontier.stores.postgres_examination import findings
 from gossamer.frontier.stores.postgres_pool import LIMIT_SECONDS, Connection, Pool, connect, show
@@ -33,8 +33,9 @@ from gossamer.frontier.stores.server import Calls, Connecting
 from gossamer.frontier.stores.server_clock import ServerClock
 from gossamer.records import Candidate, Finished, Move, Reason, Release, RobotsCopy
 
-#: URLs of one transaction: some 10 ms, during which others wait for the sites that it has locked.
-BATCH = 1_000
+#: URLs of one transaction: some 15 ms, during which others wait for the sites that it has locked. A parser offers
+#: as many at once.
+BATCH = 2_000
 #: Likewise of `finish`, which looks each URL up in its arguments: twice as many take four times as long there.
 FINISH_BATCH = 250
 #: After so many calls that count something a handle folds what was counted: of each process so many rows wait at most.
@@ -157,11 +158,25 @@ class PostgresStore(Store):
     async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
         answers: list[Reason] = []
         for begin in range(0, len(candidates), BATCH):
-            answers += await self._admit(Batch(candidates[begin : begin + BATCH]), limits)
+            answers += await self._admit(candidates[begin : begin + BATCH], limits)
         return answers
 
-    async def _admit(self, batch: Batch, limits: AdmitLimits) -> list[Reason]:
-        return await self._count("admit", lambda connection: verbs.admit_step(connection, self._slots, batch, limits))
+    async def _admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+        answers = [Reason.SEEN] * len(candidates)
+        plain = Plain(candidates, self._slots)
+        left = plain.others
+        if plain.sites:
+            new, left = await self._count("admit", lambda connection: admit_plain(connection, plain, limits))
+            for index in new:
+                answers[index] = Reason.NEW
+        if left:
+            batch = Batch([candidates[index] for index in left])
+            judged = await self._count(
+                "admit", lambda connection: verbs.admit_step(connection, self._slots, batch, limits)
+            )
+            for index, answer in zip(left, judged, strict=True):
+                answers[index] = answer
+        return answers
 
     async def own(
         self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float

@@ -1,17 +1,26 @@
-"""Admission in PostgreSQL: what was never seen is marked as seen and queued, in one transaction."""
+"""Admission in PostgreSQL: what was never seen is marked as seen and queued, in one transaction.
+
+Most of it is one call of the server, `admit_plain`, for nearly all links lead to sites that have room for them.
+What that leaves, and what it cannot be asked, is thought about here, by `admit`.
+"""
 
 import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, repeat
 
 import msgspec
 
+from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import AdmitLimits
 from gossamer.frontier.stores.entries import entries_of
 from gossamer.frontier.stores.postgres_pool import Connection
-from gossamer.frontier.stores.postgres_sites import Site, Sites, site_key
+from gossamer.frontier.stores.postgres_sites import BLOCK_BYTES, SMALL_BLOCK_BYTES, Site, Sites, site_key
 from gossamer.frontier.stores.postgres_statements import literal, statement
 from gossamer.records import Candidate, Reason
+
+#: The server cuts a block behind the URL that passes this. Most are shorter than what is left to `BLOCK_BYTES`.
+_CUT_BYTES = BLOCK_BYTES - 150
 
 #: A URL, or a path of one: its site, and its fingerprint as SQL has it.
 Print = tuple[int, int]
@@ -27,6 +36,76 @@ class _Offer(msgspec.Struct):
     paths: list[int] = []
     """Of those that are variants of one, likewise as SQL has them; as often as there are."""
     has_seed: bool = False
+
+
+class Plain:
+    """Those candidates of a call that the server can admit by itself: links, one of each, behind the queues.
+
+    Made before the call, as `Batch` is. `others` are the places of the rest.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], slots: int) -> None:
+        by_site: dict[str, list[int]] = {}
+        for index, candidate in enumerate(candidates):
+            indices = by_site.get(candidate.site)
+            if indices is None:
+                by_site[candidate.site] = [index]
+            else:
+                indices.append(index)
+        apart = {candidate.site for candidate in candidates if candidate.is_seed or candidate.at_head}
+        self.others = sorted(index for name in apart for index in by_site.pop(name))
+        offers = sorted((site_key(name), name) for name in by_site)
+        self.sites = [by_site[name] for _, name in offers]
+        """The places of the candidates of each site."""
+        self.order = [index for indices in self.sites for index in indices]
+        plain = [candidates[index] for index in self.order]
+        fingerprints = [candidate.fingerprint for candidate in plain]
+        if len(set(fingerprints)) < len(fingerprints):
+            self.others, self.sites, self.order = list(range(len(candidates))), [], []
+            return
+        paths = [candidate.path_fingerprint for candidate in plain]
+        entries = entries_of(plain)
+        lengths = list(map(len, entries))
+        numbers = list(map(len, self.sites))
+        self._sites = (
+            _literal([key for key, _ in offers]),
+            _literal([slot_of(name, slots) for _, name in offers]),
+            [name.encode() for _, name in offers],
+            _literal(numbers),
+            _literal(_repeats(paths, numbers)),
+        )
+        self._urls = (
+            _literal([place for place, number in enumerate(numbers, 1) for _ in repeat(None, number)]),
+            _literal(_signed(fingerprints)),
+            _literal(_signed(paths)),
+            _literal([0, *accumulate(lengths[:-1])]),
+            _literal(lengths),
+            b"".join(entries),
+        )
+
+    def arguments(self, limits: AdmitLimits) -> tuple[object, ...]:
+        """Of the statement."""
+        most = _literal([limits.site_queue, limits.site_urls, limits.path_variants])
+        return (*self._sites, most, limits.only_seeded_sites, *self._urls, _CUT_BYTES, SMALL_BLOCK_BYTES)
+
+
+def _repeats(paths: Sequence[int], numbers: Iterable[int]) -> list[int]:
+    """Of each site, how many of its candidates may share a path: not fewer than do. `numbers` is how many each has."""
+    repeats: list[int] = []
+    begin = 0
+    for number in numbers:
+        those = [path for path in paths[begin : begin + number] if path]
+        repeats.append(len(those) - len(set(those)) + 1 if those else 0)
+        begin += number
+    return repeats
+
+
+async def admit_plain(connection: Connection, plain: Plain, limits: AdmitLimits) -> tuple[list[int], list[int]]:
+    """One statement. The places of those that are new, and, in order, of those that `admit` has to be asked about."""
+    turns, sites = await connection.fetchrow(statement("admit"), *plain.arguments(limits))
+    order = plain.order
+    left = [index for site in sites for index in plain.sites[site - 1]]
+    return [order[turn - 1] for turn in turns or ()], sorted(plain.others + left)
 
 
 class Batch:
@@ -188,6 +267,11 @@ async def _find_seen(connection: Connection, offered: Sequence[tuple[Site, _Offe
 def _signed(numbers: Sequence[int]) -> tuple[int, ...]:
     """64 bits as SQL has them; all at once, which costs a third of one by one."""
     return struct.unpack(f"<{len(numbers)}q", struct.pack(f"<{len(numbers)}Q", *numbers))
+
+
+def _literal(numbers: Sequence[int]) -> str:
+    """As `literal` makes it; of numbers alone, at half the price."""
+    return "{" + str(list(numbers))[1:-1] + "}"
 
 
 def _columns(prints: Iterable[Print]) -> tuple[str, str]:
