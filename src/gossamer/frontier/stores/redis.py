@@ -35,6 +35,8 @@ from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, 
 
 #: URLs of one call of a script, some 4 ms in which the server does nothing else.
 BATCH = 1_000
+#: The same of `admit`, some 6 ms. Most URLs come by it, and larger steps are cheaper for both sides.
+ADMIT_BATCH = 2_000
 #: Slots of one call of `own`: each may have to take back what somebody held.
 OWN_SLOTS = 16
 #: Sites of one step of a clamp.
@@ -179,7 +181,7 @@ class RedisStore(Store):
         if not candidates:
             return reasons
         # One after the other: what a site gets in two steps is queued in their order.
-        for step in codec.steps(candidates, self._slots, BATCH):
+        for step in codec.steps(candidates, self._slots, ADMIT_BATCH):
             refused = await self._server.run(
                 "admit",
                 "admit",

@@ -35,104 +35,106 @@ _ANSWERS = {
 }
 _DESTINATIONS = {Destination.PAGE: "P", Destination.OUTCOME: "O", Destination.TAIL: "T", Destination.HEAD: "H"}
 
-#: Candidates of one site as admit.lua reads them: site, fingerprints, lengths of the entries, whether one may come
-#: twice, places of seeds, places of those for the head, places of variants of a path, fingerprints of these paths.
-Group = tuple[str, list[str], list[int], bool, list[int] | bool, list[int] | bool, list[int] | bool, list[str] | bool]
+#: Candidates of a batch that are prepared together: what was read of them is then still near the processor.
+_TOGETHER = 250
+_SIGN = 1 << 63
+_BEYOND = 1 << 64
 
 
 class Step(NamedTuple):
-    """One call of admit.lua."""
+    """One call of admit.lua, which says what it is given of each slot."""
 
     slots: list[int]
-    groups: list[list[Group]]
+    groups: list[list[object]]
     entries: bytes
     places: list[int]
     """Where each of its candidates stands in the batch."""
 
 
+class _Group:
+    """Candidates of one site, in their order."""
+
+    __slots__ = ("entries", "fingerprints", "heads", "paths", "places", "seeds", "site", "slot", "variants")
+
+    def __init__(self, slot: int, site: str) -> None:
+        self.slot = slot
+        self.site = site
+        self.places: list[int] = []
+        """In the batch."""
+        self.fingerprints: list[str] = []
+        self.entries: list[bytes] = []
+        # The numbers of some, from 1.
+        self.variants: list[int] = []
+        self.paths: list[str] = []
+        """Of these variants."""
+        self.seeds: list[int] = []
+        self.heads: list[int] = []
+
+    def words(self, entries: bytes) -> tuple[object, ...]:
+        """As admit.lua reads it."""
+        has_twice = len(set(self.fingerprints)) < len(self.fingerprints)
+        is_unusual = has_twice or self.seeds or self.heads
+        return (
+            self.site,
+            len(entries),
+            self.fingerprints,
+            self.variants or False,
+            self.paths or False,
+            (has_twice, self.seeds or False, self.heads or False) if is_unusual else False,
+        )
+
+
 def steps(candidates: Sequence[Candidate], slots: int, most: int) -> Iterable[Step]:
     """A batch, sorted by slot and site, in steps of so many URLs. The order within a site stays."""
-    by_site: dict[str, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        places = by_site.get(candidate.site)
-        if places is None:
-            by_site[candidate.site] = [place]
-        else:
-            places.append(place)
-    pieces: list[_Piece] = []
-    for site, places in by_site.items():
-        slot = slot_of(site, slots)
-        pieces += [_Piece(slot, site, places[begin : begin + most]) for begin in range(0, len(places), most)]
-    pieces.sort(key=lambda piece: piece.slot)
-    batch = _Batch(candidates)
-    step: list[_Piece] = []
+    step: list[_Group] = []
     size = 0
-    for piece in pieces:
-        if step and size + len(piece.places) > most:
-            yield batch.step(step)
+    for group in sorted(_groups(candidates, slots, most), key=lambda group: group.slot):
+        if step and size + len(group.places) > most:
+            yield _step(step)
             step = []
             size = 0
-        step.append(piece)
-        size += len(piece.places)
-    yield batch.step(step)
+        step.append(group)
+        size += len(group.places)
+    yield _step(step)
 
 
-class _Piece(NamedTuple):
-    """Candidates of one site, by their places in the batch."""
-
-    slot: int
-    site: str
-    places: list[int]
-
-
-class _Batch:
-    """What is sent of each candidate. Made for all of them in the order in which they came: that is how they stand in
-    memory, and what is read from all over it costs twice as much."""
-
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self._entries = entries_of(candidates)
-        self._fingerprints = _decimals([candidate.fingerprint for candidate in candidates])
-        self._has_twice = len(set(self._fingerprints)) < len(self._fingerprints)
-        variants = [place for place, candidate in enumerate(candidates) if candidate.path_fingerprint]
-        paths = _decimals([candidates[place].path_fingerprint for place in variants])
-        self._paths = dict(zip(variants, paths, strict=True))
-        self._seeds = {place for place, candidate in enumerate(candidates) if candidate.is_seed}
-        self._heads = {place for place, candidate in enumerate(candidates) if candidate.at_head}
-
-    def step(self, pieces: Iterable[_Piece]) -> Step:
-        by_slot: dict[int, list[Group]] = {}
-        entries: list[bytes] = []
-        all_places: list[int] = []
-        for slot, site, places in pieces:
-            own = [self._entries[place] for place in places]
-            paths = self._paths
-            variants = [number for number, place in enumerate(places, 1) if place in paths]
-            by_slot.setdefault(slot, []).append(
-                (
-                    site,
-                    [self._fingerprints[place] for place in places],
-                    list(map(len, own)),
-                    self._has_twice,
-                    _which(places, self._seeds),
-                    _which(places, self._heads),
-                    variants or False,
-                    [paths[places[number - 1]] for number in variants] or False,
-                )
-            )
-            entries += own
-            all_places += places
-        return Step(list(by_slot), list(by_slot.values()), b"".join(entries), all_places)
+def _groups(candidates: Sequence[Candidate], slots: int, most: int) -> list[_Group]:
+    """Of at most so many candidates. They are read once and in the order in which they came: that is how they stand in
+    memory, and waiting for it is most of what this costs."""
+    groups: list[_Group] = []
+    latest: dict[str, _Group] = {}
+    for begin in range(0, len(candidates), _TOGETHER):
+        together = candidates[begin : begin + _TOGETHER]
+        for place, (candidate, entry) in enumerate(zip(together, entries_of(together), strict=True), begin):
+            site = candidate.site
+            group = latest.get(site)
+            if group is None or len(group.places) == most:
+                group = latest[site] = _Group(slot_of(site, slots), site)
+                groups.append(group)
+            group.places.append(place)
+            group.entries.append(entry)
+            fingerprint, path = candidate.fingerprint, candidate.path_fingerprint
+            group.fingerprints.append(str(fingerprint if fingerprint < _SIGN else fingerprint - _BEYOND))
+            if path:
+                group.variants.append(len(group.places))
+                group.paths.append(str(path if path < _SIGN else path - _BEYOND))
+            if candidate.is_seed:
+                group.seeds.append(len(group.places))
+            if candidate.at_head:
+                group.heads.append(len(group.places))
+    return groups
 
 
-def _which(places: Sequence[int], wanted: set[int]) -> list[int] | bool:
-    """The numbers, from 1, of those that are wanted; False if there are none."""
-    return bool(wanted) and ([number for number, place in enumerate(places, 1) if place in wanted] or False)
-
-
-def _decimals(fingerprints: Sequence[int]) -> list[str]:
-    """As signed numbers; all at once, which costs a third of one by one."""
-    number = len(fingerprints)
-    return list(map(str, struct.unpack(f"<{number}q", struct.pack(f"<{number}Q", *fingerprints))))
+def _step(groups: Iterable[_Group]) -> Step:
+    by_slot: dict[int, list[object]] = {}
+    all_entries: list[bytes] = []
+    places: list[int] = []
+    for group in groups:
+        entries = b"".join(group.entries)
+        by_slot.setdefault(group.slot, []).extend(group.words(entries))
+        all_entries.append(entries)
+        places += group.places
+    return Step(list(by_slot), list(by_slot.values()), b"".join(all_entries), places)
 
 
 def answers(step: Step, refused: Sequence[int], into: list[Reason]) -> None:

@@ -3,10 +3,10 @@
 --
 -- KEYS     headers of the slots of these candidates
 -- ARGV[1]  msgpack: only seeded sites?, site_queue, site_urls, path_variants, URLs of a queue that may be in memory,
---          and for each slot its groups of candidates of one site:
---          [site, fingerprints, lengths of the entries, may one come twice?, which are seeds, which go to the head,
---          which are variants of a path, fingerprints of these paths]
---          Fingerprints are the decimals of signed 64-bit numbers. The last four are false where there are none.
+--          and for each slot its groups of candidates of one site, one behind the other, each of GROUP values:
+--          site, bytes of their entries, fingerprints, which are variants of a path, fingerprints of these paths,
+--          and what is unusual: [does one come twice?, which are seeds, which go to the head]
+--          Fingerprints are the decimals of signed 64-bit numbers. What there is none of is false.
 -- ARGV[2]  the entries of all candidates in the same order, one behind the other
 -- Answers  of those that are not new, in that order: place among all, from 1, and a letter of those below, and so on
 
@@ -15,6 +15,7 @@ if not slots then
   return GONE
 end
 
+local GROUP = 6
 local SEEN, SITE_DROPPED, SCOPE, SITE_FULL, PATH_VARIANTS, QUEUE_FULL = 83, 68, 79, 70, 86, 81
 -- How many URLs so many sets of a site may have. A set of integers stays compact up to 512, and splitting one is what
 -- costs most: so a few sets are filled up, 430 each on average, and then doubled. Many are split one after the other,
@@ -118,10 +119,22 @@ local function load_variants(key, paths)
   return variants
 end
 
-local function write_variants(key, variants, grown)
+-- Small numbers as text, each made once: as a number, Redis would write it with all its digits, which is dear.
+local texts = {}
+local function text_of(number)
+  local text = texts[number]
+  if not text then
+    text = string.format('%d', number)
+    texts[number] = text
+  end
+  return text
+end
+
+-- `counts` has those that have changed.
+local function write_variants(key, counts)
   local changed, n = {}, 0
-  for path in pairs(grown) do
-    changed[n + 1], changed[n + 2] = path, variants[path]
+  for path, number in pairs(counts) do
+    changed[n + 1], changed[n + 2] = path, text_of(number)
     n = n + 2
   end
   in_portions('HSET', key, changed)
@@ -130,25 +143,25 @@ end
 -- An open site with room for all of them: whether all that are not seen may be admitted, which are counted then. If
 -- not, a path would get too many, and nothing was noted.
 local function count_variants(seen, places, paths, key)
-  local variants, grown = load_variants(key, paths), {}
+  local known, counts = call('HMGET', key, unpack(paths)), {}
   for j, i in ipairs(places) do
     if seen[i] == 0 then
       local path = paths[j]
-      local number = variants[path] + 1
+      local number = (counts[path] or tonumber(known[j]) or 0) + 1
       if number > path_variants then
         return false
       end
-      variants[path], grown[path] = number, true
+      counts[path] = number
     end
   end
-  write_variants(key, variants, grown)
+  write_variants(key, counts)
   return true
 end
 
 -- Which are new where some may be refused, or come twice: one by one, in order.
 local function judge(site, fingerprints, seen, seeds, places, paths, key)
   local variants = paths and load_variants(key, paths)
-  local path_of, grown, added, new, n = {}, {}, {}, {}, 0
+  local path_of, counts, added, new, n = {}, {}, {}, {}, 0
   for j, i in ipairs(places or {}) do
     path_of[i] = paths[j]
   end
@@ -180,47 +193,57 @@ local function judge(site, fingerprints, seen, seeds, places, paths, key)
       added[fingerprint] = true
       if path then
         variants[path] = variants[path] + 1
-        grown[path] = true
+        counts[path] = variants[path]
       end
     end
   end
   if paths then
-    write_variants(key, variants, grown)
+    write_variants(key, counts)
   end
   return new
 end
 
 -- Of those that are new, from `first` to `last` of a run of them, what goes behind the queue or before it.
-local function place(items, fronts, is_head, begins, first, last)
+local function place(items, fronts, is_head, entries, begins, first, last)
   local begin = first
   for i = first, last do
     if is_head[i] then
-      fronts[#fronts + 1] = sub(blob, begins[i], begins[i + 1] - 1)
-      add_items(items, blob, begins, begin, i - 1)
+      fronts[#fronts + 1] = sub(entries, begins[i], begins[i + 1] - 1)
+      add_items(items, entries, begins, begin, i - 1)
       begin = i + 1
     end
   end
-  add_items(items, blob, begins, begin, last)
+  add_items(items, entries, begins, begin, last)
 end
 
--- `new` are places, in order; nil if all of them are.
-local function queue(slot, site, new, n, begins, heads)
+-- Puts those that are new behind the queue, or before it. `new` are their places, in order; nil if all of them are.
+local function push(slot, site, new, n, entries, heads)
+  local key = slot.prefix .. 'q:' .. site[NAME]
+  if not new and not heads and #entries <= ITEM_BYTES then
+    call('RPUSH', key, entries)  -- as usual: they are an item as they are
+    return
+  end
   local items, fronts, is_head = {}, {}, as_set(heads)
+  local begins = begins_of(entries)
   if not new then
-    place(items, fronts, is_head, begins, 1, n)
+    place(items, fronts, is_head, entries, begins, 1, n)
   else
     local first = new[1]
     for j = 2, n + 1 do
       if new[j] ~= new[j - 1] + 1 then
-        place(items, fronts, is_head, begins, first, new[j - 1])
+        place(items, fronts, is_head, entries, begins, first, new[j - 1])
         first = new[j]
       end
     end
   end
-  in_portions('RPUSH', slot.prefix .. 'q:' .. site[NAME], items)
+  in_portions('RPUSH', key, items)
   for _, entry in ipairs(fronts) do
     put_back(slot, site, entry)
   end
+end
+
+local function queue(slot, site, new, n, entries, heads)
+  push(slot, site, new, n, entries, heads)
   site[QUEUED] = site[QUEUED] + n
   site[ALL] = site[ALL] + n
   site[IS_CHANGED] = true
@@ -252,16 +275,16 @@ local function unseen(seen)
   return new
 end
 
--- The candidates of one site. Answers how many are new, and how many there are.
-local function admit(slot, site, group)
-  local name, fingerprints, lengths, has_twice, seeds, heads, places, paths = unpack(group, 1, 8)
-  local n = #fingerprints
-  local begins = {}
-  for i = 1, n do
-    begins[i] = at
-    at = at + lengths[i]
+-- The group of candidates of one site that begins there. Answers how many are new, and how many there are.
+local function admit(slot, groups, begin)
+  local name, bytes, fingerprints, places, paths, unusual = unpack(groups, begin, begin + GROUP - 1)
+  local has_twice, seeds, heads
+  if unusual then
+    has_twice, seeds, heads = unpack(unusual, 1, 3)
   end
-  begins[n + 1] = at
+  local site, n = slot.sites[name], #fingerprints
+  local entries = sub(blob, at, at + bytes - 1)
+  at = at + bytes
   split_sets(slot, site, n)
   local sets = sets_of(slot, site, fingerprints)
   local seen = look_up(sets)
@@ -288,7 +311,7 @@ local function admit(slot, site, group)
   end
   if added > 0 then
     mark(sets)
-    queue(slot, site, new, added, begins, heads)
+    queue(slot, site, new, added, entries, heads)
   end
   return added, n
 end
@@ -296,13 +319,13 @@ end
 for s, slot in ipairs(slots) do
   local groups = given[6][s]
   local names = {}
-  for i, group in ipairs(groups) do
-    names[i] = group[1]
+  for begin = 1, #groups, GROUP do
+    names[#names + 1] = groups[begin]
   end
-  local sites = load_sites(slot, names, true)
+  load_sites(slot, names, true)
   local admitted = 0
-  for _, group in ipairs(groups) do
-    local added, offered = admit(slot, sites[group[1]], group)
+  for begin = 1, #groups, GROUP do
+    local added, offered = admit(slot, groups, begin)
     admitted = admitted + added
     answered = answered + offered
   end
