@@ -122,8 +122,7 @@ def test_the_spool_stops_at_the_hard_limit_in_pages_and_the_fetchers_go_on_when_
         print(f"overshoot: {backlog.pages - hard} pages over {hard}, {fetchers} fetchers")
         assert hard < backlog.pages <= hard + fetchers * IN_FLIGHT
     summary = slow_web.end(running)
-    # Whoever looks when both limits are passed goes straight to the hard one.
-    assert summary["waits"]["backpressure_soft"] >= 1
+    assert summary["waits"]["backpressure_soft"] >= fetchers
     assert summary["waits"]["backpressure_hard"] >= fetchers
     judge_whole(slow_web, summary)
 

@@ -59,10 +59,12 @@ def test_bytes_count_from_a_third_of_what_the_spool_may_hold() -> None:
     assert found == [State.OPEN, State.SOFT, State.SOFT, State.HARD, State.HARD, State.OPEN]
 
 
-def test_events_are_counted_when_a_state_begins() -> None:
+def test_each_limit_is_counted_when_it_is_passed_also_where_both_are_at_once() -> None:
     subject = pressure()
-    states(subject, 0, 110, 120, 90, 110, 250, 260, 150, 50, 250)
-    assert (subject.soft_events, subject.hard_events) == (2, 2)
+    states(subject, 0, 110, 120, 90, 110, 250, 260, 150, 50)
+    assert (subject.soft_events, subject.hard_events) == (2, 1)
+    states(subject, 250)
+    assert (subject.soft_events, subject.hard_events) == (3, 2)
 
 
 def test_a_soft_limit_above_the_hard_one_does_not_keep_it_from_stopping() -> None:

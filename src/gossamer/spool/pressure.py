@@ -29,7 +29,7 @@ class Pressure:
         self, settings: SpoolSettings, jitter: Callable[[], float], pressed: Callable[[State], None] | None = None
     ) -> None:
         """`jitter` gives numbers from 0 to 1, so that the fetchers of a crawl do not all wake at once; `pressed` hears
-        when it begins to be SOFT or HARD."""
+        when one of the limits is passed."""
         self._settings = settings
         self._jitter = jitter
         self._pressed = pressed
@@ -46,11 +46,13 @@ class Pressure:
         )
         state = self._next_state()
         if state is not self.state:
-            self.soft_events += state is State.SOFT
-            self.hard_events += state is State.HARD
+            # Whoever finds both limits passed has passed the soft one too.
+            for passed in (State.SOFT, State.HARD) if (self.state, state) == (State.OPEN, State.HARD) else (state,):
+                self.soft_events += passed is State.SOFT
+                self.hard_events += passed is State.HARD
+                if self._pressed is not None and passed is not State.OPEN:
+                    self._pressed(passed)
             self.state = state
-            if self._pressed is not None and state is not State.OPEN:
-                self._pressed(state)
 
     def pause_seconds(self) -> float:
         """How long to wait before the next leases; if HARD, before looking again."""
