@@ -34,16 +34,16 @@ class Recent:
     """
 
     def __init__(self, places: int = RECENT_FINGERPRINTS) -> None:
-        self._mask = places - 1
-        self._places = array("Q", [0]) * places
+        self.mask = places - 1
+        self.places = array("Q", [0]) * places
         # No fingerprint is found in an empty place, not even 0 in its own.
-        self._places[0] = 1
+        self.places[0] = 1
 
     def __contains__(self, fingerprint: int) -> bool:
-        return self._places[fingerprint & self._mask] == fingerprint
+        return self.places[fingerprint & self.mask] == fingerprint
 
     def update(self, fingerprints: Iterable[int]) -> None:
-        places, mask = self._places, self._mask
+        places, mask = self.places, self.mask
         for fingerprint in fingerprints:
             places[fingerprint & mask] = fingerprint
 
@@ -75,17 +75,19 @@ class Candidates:
         self.nofollow += len(links) - len(followed)
         depth, via, settings = lease.depth + 1, lease.url, self._settings
         scheme, origin = f"{base.scheme}:", base.origin
+        # Looked into for each link: to call a method for it would cost a twentieth of all this.
         recent, judge = self._recent, self._rules.judge
+        places, mask = recent.places, recent.mask
         for reference in dict.fromkeys(followed):
             site: str | None = None
             text, fingerprint = reference, 0
             if reference.isascii():
                 # Most are canonical as they stand, or behind the page's origin. What is known by this fingerprint needs
                 # no reading: no text has it but that of the canonical URL.
-                before = "" if reference[0] != "/" else scheme if reference[1:2] == "/" else origin
-                text = before + reference
+                if reference[0] == "/":
+                    text = (scheme if reference[1:2] == "/" else origin) + reference
                 fingerprint = stable_hash(text)
-                if fingerprint in offer or fingerprint in recent:
+                if places[fingerprint & mask] == fingerprint or fingerprint in offer:
                     continue
                 site = canonical_site(text, settings)
             if site is None:
@@ -94,13 +96,12 @@ class Candidates:
                     self.refused[_REFUSALS[url.reason]] += 1
                     continue
                 text, site, fingerprint = url.text, url.site, url.fingerprint
-                if fingerprint in offer or fingerprint in recent:
+                if fingerprint in recent or fingerprint in offer:
                     continue
             reason = judge(text, site, depth, 0, False)
             if reason is None:
-                offer[fingerprint] = Candidate(
-                    text, site, fingerprint, depth, path_fingerprint=path_fingerprint(text), via=via
-                )
+                path = path_fingerprint(text) if "?" in text or ";" in text else 0
+                offer[fingerprint] = Candidate(text, site, fingerprint, depth, 0, False, False, path, via)
             else:
                 self.refused[reason] += 1
 
