@@ -133,7 +133,7 @@ def main() -> None:
             least[place] = min(least[place], measure(chain, entries, arguments.commit_pages))
         with_half = min(with_half, measure(order[:2], halved, arguments.commit_pages))
     body_bytes = sum(outcome.body_bytes for outcome, _ in entries) // len(entries)
-    text_bytes = sum(len(record.text or "") + len(record.main_text or "") for _, record in entries) // len(entries)
+    text_bytes = sum(len(record.text or b"") + len(record.main_text or b"") for _, record in entries) // len(entries)
     print(
         f"CPython {platform.python_version()}, {len(entries):,} pages: bodies of {body_bytes:,} bytes gzipped,"
         f" {text_bytes:,} characters of text, a commit for every {arguments.commit_pages:,}\n"

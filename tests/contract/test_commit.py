@@ -80,7 +80,7 @@ def made_entry(outcome: Outcome) -> Entry:
         noindex=True,
         nofollow=False,
         links=3,
-        text="line one\nline two",
+        text=b"line one\nline two",
         main_text=None,
     )
     whole = Outcome(lease, outcome.result, outcome.reason, 1_700_000_000.5, answer=answer, address="192.0.2.1")

@@ -69,8 +69,8 @@ def made_page(reference: str = "https://www.example.co.uk:8443/a/b?c=d&e", **fac
         noindex=True,
         nofollow=True,
         links=12,
-        text="All the text",
-        main_text="The text",
+        text=b"All the text",
+        main_text=b"The text",
     )
     return Entry(outcome, Reason.PAGE, replace(page, **facts), FOUND_AT)
 
@@ -208,28 +208,13 @@ def test_what_a_page_does_not_say_is_null_and_what_was_not_computed_too(tmp_path
 
 @pytest.mark.parametrize(
     ("text", "main_text"),
-    [
-        ("Menu\nTitle\nOne é — two\nEnd", "Title\nOne é — two"),
-        ("Title\nTitle\nOne", "Title\nOne"),
-        ("Ti\ud83d" + "\udd77tle", "\udd77tle"),
-        ("", ""),
-        ("Some", ""),
-        ("", "None of it"),
-        (None, "None of it"),
-        ("Some", None),
-        ("x" * 300 + "y" + "x" * 300 + "z", "x" * 300 + "z"),
-    ],
+    [("Menu\nOne é — two\nEnd", "One é — two"), ("", ""), ("Some", ""), (None, "None of it"), ("Some", None)],
 )
-def test_both_texts_come_back_whether_or_not_one_stands_in_the_other(
-    tmp_path: Path, text: str | None, main_text: str | None
-) -> None:
-    page = made_page(text=text, main_text=main_text)
+def test_both_texts_come_back(tmp_path: Path, text: str | None, main_text: str | None) -> None:
+    encoded = [None if one is None else one.encode() for one in (text, main_text)]
+    page = made_page(text=encoded[0], main_text=encoded[1])
     commit(tmp_path, PagesSink(tmp_path, parser="parser-0", crawl="mine"), [page])
-
-    def readable(one: str | None) -> str | None:
-        return None if one is None else one.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-    assert pages_of(tmp_path, "text", "main_text") == [{"text": readable(text), "main_text": readable(main_text)}]
+    assert pages_of(tmp_path, "text", "main_text") == [{"text": text, "main_text": main_text}]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +322,7 @@ def test_a_redirect_is_logged_as_it_would_be_asked_for_and_never_with_a_password
 def test_nothing_that_the_web_says_stops_a_table(tmp_path: Path) -> None:
     """Whatever a text holds comes back, but for halves of characters, which no file can hold."""
     texts = ("media_type", "media_type_detected", "charset", "truncated", "title", "description", "language")
-    page = made_page(**dict.fromkeys((*texts, "canonical", "text", "main_text"), ODD), robots=(ODD,))
+    page = made_page(**dict.fromkeys((*texts, "canonical"), ODD), robots=(ODD,))
     outcome = page.outcome
     assert outcome.answer is not None
     lease = replace(outcome.lease, url=ODD, site=ODD, via=ODD)
@@ -351,7 +336,7 @@ def test_nothing_that_the_web_says_stops_a_table(tmp_path: Path) -> None:
     assert plain["title"] == "A title"
     assert {name for name, value in odd.items() if value == AS_WRITTEN} == {
         *("content_mime_type", "content_mime_detected", "content_charset", "content_truncated", "title", "description"),
-        *("language", "canonical", "text", "main_text", "meta_robots", "site", "via", "address", "warc_filename"),
+        *("language", "canonical", "meta_robots", "site", "via", "address", "warc_filename"),
         "crawl",
     }
     _, robots, fetch = fetches_of(tmp_path)
@@ -448,7 +433,9 @@ def test_merged_parts_hold_what_their_parts_held_copied_or_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied_bytes: int
 ) -> None:
     monkeypatch.setattr(merging, "COPIED_BYTES", copied_bytes)
-    entries = [made_page(f"https://example.com/{number}", text="é" * 900 * (number % 3)) for number in range(60)]
+    entries = [
+        made_page(f"https://example.com/{number}", text="é".encode() * 900 * (number % 3)) for number in range(60)
+    ]
     commit(tmp_path, PagesSink(tmp_path, parser="apart", crawl="mine"), entries)
     commit(
         tmp_path, PagesSink(tmp_path, parser="parser-0", crawl="mine"), *(entries[n : n + 4] for n in range(0, 60, 4))
@@ -469,7 +456,7 @@ def test_merged_parts_hold_what_their_parts_held_copied_or_written_anew(
 
 def test_merging_takes_no_more_into_memory_than_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "GROUP_BYTES", 20_000)
-    entries = [made_page(f"https://example.com/{number}", text="x" * 8_000) for number in range(MERGED_PARTS + 1)]
+    entries = [made_page(f"https://example.com/{number}", text=b"x" * 8_000) for number in range(MERGED_PARTS + 1)]
     commit(tmp_path, PagesSink(tmp_path, parser="parser-0", crawl="mine"), *([entry] for entry in entries))
     with pq.ParquetFile(tmp_path / "pages" / "part-parser-0-000000-000015.parquet") as file:
         assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [2] * 8
@@ -484,7 +471,9 @@ def test_pages_that_are_too_large_for_the_memory_are_on_the_disk_before_the_comm
     committer = Committer(tmp_path, "parser-0", Nobody(), [sink])
     sizes = []
     for number in range(30):
-        sink.write(made_page(f"https://example.com/{number}", text=random.Random(number).randbytes(10_000).hex()))
+        sink.write(
+            made_page(f"https://example.com/{number}", text=random.Random(number).randbytes(10_000).hex().encode())
+        )
         sink.flush()
         if number % 7 == 6:
             committer.segment_done(tmp_path / "segment", [])
@@ -527,7 +516,7 @@ def test_what_is_committed_is_there_in_its_order_whatever_is_taken_back_and_howe
     whole: list[str] = []
     committed: list[str] = []
     for number in range(80):
-        sink.write(made_page(f"https://example.com/{number}", text=None if number % 9 == 0 else f"{number}"))
+        sink.write(made_page(f"https://example.com/{number}", text=None if number % 9 == 0 else f"{number}".encode()))
         begun.append(f"/{number}")
         if chance.random() < 0.8:
             until_done(sink.flush)

@@ -278,7 +278,7 @@ def judge(markup: str, url: Url) -> str | None:
         return "the first link is lost"
     if facts.text is None or facts.main_text is None or len(facts.text) > 2 * PARSED_CHARACTERS:
         return "no text, or more than the page has"
-    json.dumps([facts.text, facts.main_text, facts.title]).encode()
+    json.dumps([facts.text.decode(), facts.main_text.decode(), facts.title]).encode()
     return None
 
 

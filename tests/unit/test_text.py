@@ -1,7 +1,7 @@
 """The visible text of a page and its article."""
 
 from gossamer.parse.html import extract
-from gossamer.parse.text import clean
+from gossamer.parse.text import clean, encoded
 from gossamer.url import Url, canonicalise
 
 PROSE = "Loose-leaf tea steeps best just off the boil, they say, and whoever has tried it both ways tends to agree. "
@@ -13,7 +13,7 @@ def both(markup: str) -> tuple[str, str]:
     found = extract(markup, page)
     assert found.text is not None
     assert found.main_text is not None
-    return found.text, found.main_text
+    return found.text.decode(), found.main_text.decode()
 
 
 def lines(markup: str) -> list[str]:
@@ -96,4 +96,5 @@ def test_control_characters_are_removed_and_lone_surrogates_replaced() -> None:
 
 def test_clean_text_comes_back_as_it_is() -> None:
     text = "Zürich, 東京 and \U0001f600\n"
-    assert clean(text) is text
+    assert clean(text) == text
+    assert encoded(text) == text.encode()

@@ -73,8 +73,8 @@ def _facts(url: Url, page: Page, chosen: Settings) -> dict[str, Any]:
         "nofollow": facts.nofollow,
         "links": [_link(link, facts.base, chosen.url) for link in facts.links],
         "links_left_out": facts.links_left_out,
-        "text": facts.text,
-        "main_text": facts.main_text,
+        "text": None if facts.text is None else facts.text.decode(),
+        "main_text": None if facts.main_text is None else facts.main_text.decode(),
     }
 
 

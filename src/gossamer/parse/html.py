@@ -74,7 +74,7 @@ class Facts(msgspec.Struct, frozen=True):
     """What one page says of itself, safe to store and to show: no control characters, every part bounded.
 
     `extract` makes it, the parse worker reads it. Links are in the order of the document; `links_left_out` counts those
-    beyond the cap or too long to be a URL. `text` and `main_text` are None where they were not asked for. `tamed` names
+    beyond the cap or too long to be a URL. Both texts are None where they were not asked for. `tamed` names
     what the page forced us to rewrite or to leave unread; it is empty for all but hostile or broken pages.
     """
 
@@ -88,8 +88,9 @@ class Facts(msgspec.Struct, frozen=True):
     robots: tuple[str, ...] = ()
     noindex: bool = False
     nofollow: bool = False
-    text: str | None = None
-    main_text: str | None = None
+    text: bytes | None = None
+    """UTF-8, as the other one."""
+    main_text: bytes | None = None
     tamed: tuple[Taming, ...] = ()
 
 

@@ -14,7 +14,7 @@ from gossamer.parse.charset import Text, decode_text
 from gossamer.parse.decode import decode_body
 from gossamer.parse.html import Link, extract
 from gossamer.parse.page import SNIFFED_BYTES, Page, begins_like_html, binary_type, read_page, text_type
-from gossamer.parse.text import clean
+from gossamer.parse.text import clean, encoded
 from gossamer.records import Answer
 from gossamer.sinks.sink import PageRecord
 from gossamer.url import Refusal, Url, canonicalise
@@ -106,7 +106,7 @@ def _read_other(
         return Page(body, Text("", "", "default"), facts, binary or text_type(body.data, ""))
     text = decode_text(body.data[: settings.max_parse_bytes], content_type)
     if settings.text:
-        facts = msgspec.structs.replace(facts, text=clean(text.text))
+        facts = msgspec.structs.replace(facts, text=encoded(text.text))
     return Page(body, text, facts, text_type(body.data, _PLAIN_TYPE))
 
 

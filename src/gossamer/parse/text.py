@@ -33,15 +33,14 @@ _PLACE_OF_ARTICLE = "\0"
 
 _C0 = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n")
 _C1_IN_UTF8 = re.compile(rb"\xc2[\x80-\x9f]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Texts(NamedTuple):
-    """Both texts of a page, free of control characters."""
+    """Both texts of a page as UTF-8, free of control characters."""
 
-    plain: str
-    main: str
+    plain: bytes
+    main: bytes
 
 
 def texts(document: Document, laid_out: Iterable[Element], *, scorable: bool) -> Texts:
@@ -65,31 +64,29 @@ def texts(document: Document, laid_out: Iterable[Element], *, scorable: bool) ->
     for row in rows:
         _flatten(row)
     if article is None:
-        plain, main = document.to_text(_OPTIONS), ""
-    elif article.tag in {"body", "html"} or not isinstance(article.parent, Element):
-        plain, main = document.to_text(_OPTIONS), article.to_text(_OPTIONS)
-    else:
-        # The article is most of the page, so it is rendered once, apart, and set into the rest.
-        article.replace_with(Element("div", None, [Text(_PLACE_OF_ARTICLE)]))
-        main = article.to_text(_OPTIONS)
-        before, place, after = document.to_text(_OPTIONS).partition(_PLACE_OF_ARTICLE)
-        plain = f"{before}{main}{after}" if place else before
-    cleaned = clean(plain)
-    # The article is part of the page: what is not in the one is not in the other.
-    return Texts(cleaned, main if cleaned is plain else clean(main))
+        return Texts(encoded(document.to_text(_OPTIONS)), b"")
+    if article.tag in {"body", "html"} or not isinstance(article.parent, Element):
+        return Texts(encoded(document.to_text(_OPTIONS)), encoded(article.to_text(_OPTIONS)))
+    # The article is most of the page, so it is rendered once, apart, and set into the rest.
+    article.replace_with(Element("div", None, [Text(_PLACE_OF_ARTICLE)]))
+    main = encoded(article.to_text(_OPTIONS))
+    before, place, after = document.to_text(_OPTIONS).partition(_PLACE_OF_ARTICLE)
+    return Texts(b"".join((encoded(before), main, encoded(after))) if place else encoded(before), main)
+
+
+def encoded(text: str) -> bytes:
+    """As UTF-8, without control characters (tab and newline stay)."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode()
+    # Of bytes they are taken away five times as fast as of characters.
+    return _C1_IN_UTF8.sub(b"", data.translate(None, _C0))
 
 
 def clean(text: str) -> str:
-    """Text without control characters (tab and newline stay) that can be written as UTF-8."""
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError:
-        text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-        encoded = text.encode()
-    # Bytes are searched five times as fast as characters, and nearly no page has anything to remove.
-    if len(encoded.translate(None, _C0)) == len(encoded) and _C1_IN_UTF8.search(encoded) is None:
-        return text
-    return _CONTROL.sub("", text)
+    """The same as text."""
+    return encoded(text).decode()
 
 
 def _flatten(row: Element) -> None:

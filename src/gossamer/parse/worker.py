@@ -242,7 +242,7 @@ class Parser:
                 page = entry.page = reading.record
                 self._meter.read(outcome, page, time.perf_counter() - began_at)
                 _LOG.debug("read: %s", lease.url)
-                batch.weight += len(page.text or "") + len(page.main_text or "")
+                batch.weight += len(page.text or b"") + len(page.main_text or b"")
                 batch.weight += len(reading.links) * (LINK_WEIGHT + len(reading.base.text))
                 self._statistics.links_found += page.links
                 self._candidates.add_links(batch.links, lease, reading.base, reading.links, nofollow=page.nofollow)

@@ -108,14 +108,6 @@ class Stream:
         """Whoever made it knows when."""
 
 
-def utf8(text: str) -> bytes:
-    """Half a character, which no file can hold, is replaced."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _whole(text).encode()
-
-
 def merge(table: ParquetTable, parts: Sequence[Path], into: GrowingFile) -> None:
     """All rows of the parts, in their order. What it has in memory does not depend on how many there are.
 
@@ -215,4 +207,5 @@ def _encoded_array(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def _whole(text: str) -> str:
+    """Half a character, which no file can hold, is replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

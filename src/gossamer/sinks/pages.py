@@ -1,13 +1,12 @@
 """Pages as a table, in `pages/`: a row for every page, with its text. columns.py says what is in it."""
 
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from publicsuffixlist import PublicSuffixList
 
 from gossamer.sinks.columns import PAGES
-from gossamer.sinks.merge import ParquetTable, utf8
+from gossamer.sinks.merge import ParquetTable
 from gossamer.sinks.parquet import TableSink
 from gossamer.sinks.sink import Entry
 from gossamer.sinks.surt import surt_key
@@ -15,8 +14,6 @@ from gossamer.url import DEFAULT_PORTS, registrable_domain
 
 DIRECTORY = "pages"
 PREFIX = "part"
-#: Of an article, to find it in the text: more than a headline, which may stand in a menu too.
-_FOUND_BY_CHARACTERS = 200
 #: The subset of Common Crawl that has the successful answers.
 SUBSET = "warc"
 _TABLE = ParquetTable(
@@ -54,8 +51,6 @@ class PagesSink(TableSink):
             return
         url, lease = page.url, outcome.lease
         path, mark, query = url.text[len(url.origin) :].partition("?")
-        # Not only when the rows are written: as UTF-8 they take less memory, and it is known how much.
-        text, main_text = _encoded(page.text, page.main_text)
         self._add(
             (
                 surt_key(url.text),
@@ -81,8 +76,8 @@ class PagesSink(TableSink):
                 SUBSET,
                 page.title or None,
                 page.description or None,
-                text,
-                main_text,
+                page.text,
+                page.main_text,
                 page.links,
                 lease.depth,
                 page.canonical,
@@ -96,23 +91,8 @@ class PagesSink(TableSink):
                 len(answer.body),
                 page.decoded_bytes,
             ),
-            len(text or b"") + len(main_text or b""),
+            len(page.text or b"") + len(page.main_text or b""),
         )
-
-
-def _encoded(text: str | None, main_text: str | None) -> tuple[bytes | None, bytes | None]:
-    """Both as UTF-8. The article is most of the text of many pages, and stands in it as it is: then it is encoded once.
-
-    It is looked for by its beginning, because to look for all of it takes longer than to encode it.
-    """
-    if text and main_text:
-        at = text.find(main_text[:_FOUND_BY_CHARACTERS])
-        if at >= 0 and text.startswith(main_text, at):
-            # Halves of characters may belong together across the edges.
-            with suppress(UnicodeEncodeError):
-                article = main_text.encode()
-                return b"".join((text[:at].encode(), article, text[at + len(main_text) :].encode())), article
-    return None if text is None else utf8(text), None if main_text is None else utf8(main_text)
 
 
 @lru_cache(maxsize=65_536)

@@ -50,9 +50,9 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     nofollow: bool
     links: int
     """How many were found."""
-    text: str | None
-    """None where it was not computed."""
-    main_text: str | None
+    text: bytes | None
+    """UTF-8, without control characters, as the other one; None where it was not computed."""
+    main_text: bytes | None
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
