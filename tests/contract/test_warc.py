@@ -327,6 +327,41 @@ def test_the_records_say_what_the_standard_asks_for(tmp_path: Path) -> None:
     assert gzip.decompress(path.read_bytes()).count(answer.request + b"\r\n\r\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("at", "date"),
+    [
+        (1_767_323_045.0, "2026-01-02T03:04:05.000000Z"),
+        (1_767_323_045.000_04, "2026-01-02T03:04:05.000040Z"),
+        (1_767_323_045.999_999_9, "2026-01-02T03:04:06.000000Z"),
+        (1_767_225_599.999_999_9, "2026-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_the_index_has_the_second_that_the_records_have(tmp_path: Path, at: float, date: str) -> None:
+    [path] = archived(tmp_path, made_entry(made_answer(fetched_at=at)))
+    assert [fields["WARC-Date"] for fields, _, _ in records_of(path)][1:] == [date, date]
+    [index] = (tmp_path / "index").iterdir()
+    assert index.read_text().split()[1] == "".join(filter(str.isdigit, date))[:14]
+
+
+@pytest.mark.parametrize(("record_bytes", "blocks"), [(0xFFFF, 1), (0x10000, 2)])
+def test_an_encoded_answer_is_whole_where_a_block_of_its_member_ends(
+    crawl: Crawl, record_bytes: int, blocks: int
+) -> None:
+    def written(body_bytes: int) -> tuple[Place, bytes]:
+        body = random.Random(0).randbytes(body_bytes)
+        entry = made_entry(made_answer(headers=((b"Content-Encoding", b"br"),), body=body))
+        crawl.done(1, entry)
+        assert entry.place is not None
+        return entry.place, body
+
+    # The head and the tail of a member are 18 bytes long, the head of a block 5.
+    shorter, _ = written(60_000)
+    place, body = written(60_000 + record_bytes - (shorter.length - 18 - 5))
+    crawl.commit()
+    assert place.length == record_bytes + 18 + 5 * blocks
+    assert archived_answer(crawl.data, place).body == body
+
+
 def test_an_index_line_says_what_common_crawls_does(tmp_path: Path) -> None:
     cut = made_answer(truncated="time")
     moved = made_answer(

@@ -10,7 +10,7 @@ import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator
-from json.encoder import encode_basestring_ascii
+from json.encoder import encode_basestring_ascii as _json
 from pathlib import Path
 
 from gossamer.records import Answer
@@ -29,22 +29,21 @@ _MEDIA_TYPE = re.compile(r"[!-~]{1,255}")
 
 def index_line(answer: Answer, page: PageRecord | None, place: Place, *, stamp: str, digest: str, redirect: str) -> str:
     """`stamp` is the 14 digits of its time. What is not known is left out."""
-    media_type = _media_type(answer) if page is None else page.media_type
-    fields = (
-        ("url", answer.url),
-        ("mime", media_type if _MEDIA_TYPE.fullmatch(media_type) else ""),
-        ("mime-detected", "" if page is None else page.media_type_detected),
-        ("status", str(answer.status)),
-        ("digest", digest),
-        ("length", str(place.length)),
-        ("offset", str(place.offset)),
-        ("filename", place.file),
-        ("charset", "" if page is None else page.charset),
-        ("truncated", answer.truncated),
-        ("redirect", redirect),
+    if page is None:
+        media_type, detected, charset = _media_type(answer), "", ""
+    else:
+        media_type, detected, charset = page.media_type, page.media_type_detected, page.charset
+    return (
+        f'{surt_key(answer.url)} {stamp} {{"url": {_json(answer.url)}'
+        + (f', "mime": {_json(media_type)}' if _MEDIA_TYPE.fullmatch(media_type) else "")
+        + (f', "mime-detected": {_json(detected)}' if detected else "")
+        + f', "status": "{answer.status}", "digest": "{digest}", "length": "{place.length}"'
+        f', "offset": "{place.offset}", "filename": {_json(place.file)}'
+        + (f', "charset": {_json(charset)}' if charset else "")
+        + (f', "truncated": {_json(answer.truncated)}' if answer.truncated else "")
+        + (f', "redirect": {_json(redirect)}' if redirect else "")
+        + "}\n"
     )
-    known = ", ".join([f'"{name}": {encode_basestring_ascii(value)}' for name, value in fields if value])
-    return f"{surt_key(answer.url)} {stamp} {{{known}}}\n"
 
 
 def close_index(path: Path, final: Path) -> None:

@@ -27,6 +27,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
@@ -110,10 +111,11 @@ class WarcSink:
 
     def write(self, entry: Entry) -> None:
         outcome = entry.outcome
-        entry.robots_places = tuple(
-            None if answer.status in _BUSY_STATUSES else self._add(answer, body_digest(answer), None)
-            for answer in outcome.robots
-        )
+        if outcome.robots:
+            entry.robots_places = tuple(
+                None if answer.status in _BUSY_STATUSES else self._add(answer, body_digest(answer), None)
+                for answer in outcome.robots
+            )
         answer = outcome.answer
         if (
             answer is not None
@@ -164,7 +166,7 @@ class WarcSink:
             self._open_next()
         if not self._archive.length_bytes:
             self._begin()
-        date = _date(answer.fetched_at)
+        date, stamp = _date(answer.fetched_at)
         response_id, request_id = next(self._ids), next(self._ids)
         common = (
             f"WARC-Warcinfo-ID: {self._described_by}\r\n"
@@ -203,7 +205,6 @@ class WarcSink:
                 f"Content-Length: {len(answer.request)}\r\n\r\n"
             ).encode()
             self._archive.append(*_stored_member(fields, answer.request))
-        stamp = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
         redirect = redirect_target(answer, self._urls)
         self._index.append(index_line(answer, page, place, stamp=stamp, digest=digest, redirect=redirect).encode())
         return place
@@ -216,7 +217,7 @@ class WarcSink:
         block = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in lines.items()).encode()
         fields = (
             f"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {self._described_by}\r\n"
-            f"WARC-Date: {_date(time.time())}\r\n"
+            f"WARC-Date: {_date(time.time())[0]}\r\n"
             f"WARC-Filename: {self._archive.final.rpartition('/')[2]}\r\n"
             f"WARC-Block-Digest: {_digest(block)}\r\n"
             "Content-Type: application/warc-fields\r\n"
@@ -331,6 +332,18 @@ def _digest(*pieces: bytes) -> str:
     return f"sha1:{base32(digest.digest())}"
 
 
-def _date(at: float) -> str:
-    """As RFC 3339 has it, with microseconds."""
-    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='microseconds')[:26]}Z"
+def _date(at: float) -> tuple[str, str]:
+    """As RFC 3339 has it, with microseconds; and the 14 digits that an index has."""
+    second, fraction = divmod(at, 1)
+    microseconds = round(fraction * 1e6)
+    if microseconds == 1_000_000:
+        second, microseconds = second + 1, 0
+    date, stamp = _second(second)
+    return f"{date}.{microseconds:06d}Z", stamp
+
+
+# Hundreds of answers have the same second, and those of a segment began within a few minutes of each other.
+@lru_cache(maxsize=256)
+def _second(at: float) -> tuple[str, str]:
+    date = datetime.fromtimestamp(at, UTC).isoformat()[:19]
+    return date, re.sub("[-T:]", "", date)
