@@ -266,6 +266,12 @@ def test_roots_with_floods_of_attributes_are_renamed_and_the_first_keeps_its_lan
     assert facts(f"<html lang=fr>x<body {many}><a href=x>").language == "fr"
 
 
+def test_elements_whose_names_begin_like_those_of_roots_are_left_alone() -> None:
+    markup = "<html lang=fr>" + "<body-cell a=1>x</body-cell>" * 4 * MAX_ROOTS
+    assert tame(markup).markup == markup
+    assert tame(markup).tamed == ()
+
+
 @pytest.mark.parametrize("hidden", ["<html a{0}>", "<b a{0}>"], ids=["roots", "formatting"])
 def test_nothing_is_hidden_in_what_only_looks_like_the_attribute_of_a_root(hidden: str) -> None:
     # The comment ends before the quote does: all that follows are tags.

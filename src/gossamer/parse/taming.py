@@ -120,9 +120,12 @@ def tame(markup: str, encoded: bytes | None = None) -> Safe:
     seen, encoded = _seen(markup, encoded)
     tamed: tuple[Taming, ...] = ()
     if len(seen.roots) > MAX_ROOTS or not all(_is_short_root(encoded, place) for place in seen.roots):
-        markup = _with_few_roots(markup)
-        tamed = (Taming.ROOTS,)
-        seen, encoded = _seen(markup, None)
+        renamed = _with_few_roots(markup)
+        # A glance takes `<body-cell>` for one, too.
+        if renamed != markup:
+            markup = renamed
+            tamed = (Taming.ROOTS,)
+            seen, encoded = _seen(markup, None)
     if seen.depth > MAX_TABLE_DEPTH and _TABLE.search(markup) is not None and _is_deep(markup):
         markup = _TABLE_END.sub("</div", _TABLE_START.sub("<div", markup))
         tamed = (*tamed, Taming.TABLES)
