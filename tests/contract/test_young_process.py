@@ -1,0 +1,43 @@
+"""A process of a crawl before it can answer anything."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from gossamer.config import Settings
+from gossamer.run.orders import HELD_SIGNALS, Orders
+from gossamer.run.supervisor import Child
+
+
+def blocked(process: int) -> int:
+    """The signals that it holds back, as the system has them."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("SigBlk:")).split()[1], 16)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system tells no process's signals")
+def test_signals_are_held_back_from_a_process_from_its_first_moment_and_not_from_whoever_starts_it(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(
+        kind="parser", index=0, name="parser-0", owner="nobody", run=1, data=str(tmp_path), settings=Settings()
+    )
+
+    async def blocked_at_its_start() -> int:
+        lock = os.open(tmp_path, os.O_RDONLY)
+        child = await Child.start(orders, lock)
+        try:
+            return blocked(child.pid)
+        finally:
+            child.kill()
+            await child.watch()
+            os.close(lock)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert before.isdisjoint(HELD_SIGNALS)
+    young = uvloop.run(blocked_at_its_start())
+    assert all(young >> (number - 1) & 1 for number in HELD_SIGNALS)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
