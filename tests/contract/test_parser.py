@@ -30,7 +30,7 @@ from gossamer.url import Url, canonicalise
 
 SLOTS = 4
 NAME = "parser-0"
-#: Kills the HTML library (1.15.4); see parse/taming.py.
+#: Kills the HTML library (1.15.4), and hides its depth; see parse/taming.py.
 POISON = b"<div></x>" * 508 + b"<table><tfoot><tr></tfoot><a><p><a>"
 
 Answers = Callable[[Lease], Outcome]
