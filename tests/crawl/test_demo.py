@@ -1,5 +1,6 @@
 """The README's first command."""
 
+import gc
 import re
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def test_the_demo_crawls_a_web_and_says_what_came_of_it(tmp_path: Path, capsys: 
     assert len(pages_in(tmp_path / "demo" / "crawl")) == pages > 50
     assert re.search(r"^  verdict +clean$", output, re.MULTILINE)
     assert "what to try next" in output
+    # What stays frozen is never taken apart, and libraries complain of that when the process ends.
+    assert gc.get_freeze_count() == 0
 
 
 def test_the_demo_wants_a_sensible_duration(capsys: pytest.CaptureFixture[str]) -> None:

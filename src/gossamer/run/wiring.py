@@ -1,6 +1,7 @@
 """What each process is made of. stores.py beside it says which store, parsing.py what a parser has beyond that."""
 
 import asyncio
+import gc
 import logging
 from importlib.metadata import version
 from types import TracebackType
@@ -46,6 +47,8 @@ class FetcherWork:
                 await self._fetcher.run()
         finally:
             watching.cancel()
+            # A process may go on after its crawl, as a demo does, and is to leave nothing behind when it ends.
+            gc.unfreeze()
             log.info("the event loop was late by at most: %s", self._lag.numbers())
 
     def obey(self, command: Command) -> None:
