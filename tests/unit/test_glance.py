@@ -29,7 +29,7 @@ def test_no_count_is_too_low_whatever_the_page(page: bytes) -> None:
     assert seen.formatting >= len(_FORMATTING.findall(page))
     assert seen.anchors >= len(re.findall(rb"<[aA][\t\n\f\r />]", page))
     assert set(seen.roots) >= {root.start() for root in _ROOT.finditer(page)}
-    assert 0 <= seen.depth <= seen.tags
+    assert 0 <= seen.table_depth <= seen.tags
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,20 @@ def test_no_count_is_too_low_whatever_the_page(page: bytes) -> None:
         ("</div></div></div><div><div><div>x</div></div></div>", 3),
         ("<ul><li>a<li>b<li>c</ul><p>a<p>b<br><img src=x><hr>" * 20, 1),
         ("<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>b</td></tr></tbody></table>" * 20, 1),
-        ("<!-- <!doctype html> < 3 <? <1 -->", 0),
+        ("<!-- <!doctype html> < 3 <? <1 <\\/b -->", 1),
         ("<HTML><HEAD><META charset=x><TITLE>t</TITLE></HEAD><BODY><DIV></DIV></BODY></HTML>", 2),
         ("<font color=red><b>" * 300, 600),
         ("<header><head></head></header>" * 9, 2),
     ],
 )
 def test_the_depth_is_that_of_the_elements_that_stay_open(markup: str, depth: int) -> None:
-    assert glance(markup.encode() + b"   ").depth == depth
+    page = f"<table></table>{markup}   ".encode()
+    assert glance(page).table_depth == depth
+    assert glance(page.replace(b"<table>", b"<TEMPLATE>")).table_depth == depth
+
+
+def test_without_tables_nobody_asks_for_the_depth() -> None:
+    assert glance(b"<div><section><tr><td><tt>x   ").table_depth == 0
 
 
 def test_plain_formatting_with_a_short_name_is_not_counted() -> None:

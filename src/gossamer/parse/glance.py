@@ -9,14 +9,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-#: What the bytes behind a `<` say: a start tag that may stay open, one that does not pile up, and so on.
-_NOTHING, _START, _END, _FORMATTING, _ROOT, _ANCHOR = range(6)
+#: What the bytes behind a `<` say. Of start tags: whether it may stay open (or does not pile up), and some by name.
+_NO_TAG, _SHALLOW_END, _END, _SHALLOW, _START, _ROOT, _FORMATTING, _ANCHOR, _TABLE = range(9)
+_FIRST_START: Final = _SHALLOW
 #: How each changes the depth.
-_STEPS: Final = np.array([0, 1, -1, 1, 0, 1], np.int8)
+_STEPS: Final = np.array([0, 0, -1, 0, 1, 0, 1, 1, 1], np.int8)
 
 #: Counted where attributes may follow; of the longer ones everywhere, because three letters do not tell.
 _FORMATTING_NAMES: Final = ("b", "i", "s", "u", "em", "tt", "big", "code", "font", "nobr", "small", "strike", "strong")
 _ROOT_NAMES: Final = ("html", "body")
+#: Where what belongs into tables means something. What else begins so is taken for one of them.
+_TABLE_NAMES: Final = ("table", "template")
 #: Void, closed by the next of their kind, or leaves of drawings, as far as three letters tell them from others.
 _SHALLOW_NAMES: Final = (
     *("area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "optgroup"),
@@ -31,8 +34,6 @@ _LETTERS_MASK: Final = np.uint32(0xFFFFFF)
 #: Makes a capital small. It also makes `)` of a tab, and so on: what stands for one may then be taken for the other.
 _SMALL: Final = 0x20
 _SMALL_LETTERS: Final = np.uint32(_SMALL << 16 | _SMALL << 8 | _SMALL)
-#: No start tag has less behind its `<`.
-_FIRST_START: Final = np.uint32(ord("a") << 16)
 _SPACES: Final = tuple(byte | _SMALL for byte in b"\t\n\f\r /")
 _ENDS: Final = (*_SPACES, ord(">"))
 
@@ -49,7 +50,8 @@ class Glance(NamedTuple):
     """`<a>`, with or without."""
     roots: list[int]
     """Where `<html` and `<body` stand in the bytes, and what begins like them."""
-    depth: int
+    table_depth: int
+    """How many elements are open at once, at most; 0 where nothing begins like a table or a template."""
 
 
 def glance(encoded: bytes) -> Glance:
@@ -57,7 +59,7 @@ def glance(encoded: bytes) -> Glance:
     length = len(encoded) - _LETTERS
     if length <= 0:
         return Glance(0, 0, 0, 0, [], 0)
-    places = np.flatnonzero(np.frombuffer(encoded, np.uint8, length) == ord("<"))
+    (places,) = (np.frombuffer(encoded, np.uint8, length) == ord("<")).nonzero()
     if not len(places):
         return Glance(0, 0, 0, 0, [], 0)
     # Four bytes from each place on, the `<` first.
@@ -65,17 +67,21 @@ def glance(encoded: bytes) -> Glance:
     behind &= _LETTERS_MASK
     behind |= _SMALL_LETTERS
     kinds = _KINDS[behind]
-    steps = np.cumsum(_STEPS[kinds], dtype=np.int32)
-    # Below its start no page can climb.
-    depth = steps - np.minimum(np.minimum.accumulate(steps), 0)
+    counts = np.bincount(kinds, minlength=len(_STEPS)).tolist()
     return Glance(
         len(places),
-        int(np.count_nonzero(behind >= _FIRST_START)),
-        int(np.count_nonzero(kinds == _FORMATTING)),
-        int(np.count_nonzero(kinds == _ANCHOR)),
-        places[kinds == _ROOT].tolist(),
-        int(depth.max()),
+        sum(counts[_FIRST_START:]),
+        counts[_FORMATTING],
+        counts[_ANCHOR],
+        places[kinds == _ROOT].tolist() if counts[_ROOT] else [],
+        _depth(kinds) if counts[_TABLE] else 0,
     )
+
+
+def _depth(kinds: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> int:
+    steps = np.cumsum(_STEPS[kinds], dtype=np.int32)
+    # Below its start no page can climb.
+    return int((steps - np.minimum(np.minimum.accumulate(steps), 0)).max())
 
 
 def _table() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -95,14 +101,16 @@ def _table() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
             kinds[first, ends, :] = kind
 
     for name in (*_SHALLOW_NAMES, *_ROOT_NAMES):
-        put(name, _NOTHING)
+        put(name, _SHALLOW)
         if name[:2] not in _AMBIGUOUS_ENDS:
-            put(f"/{name}", _NOTHING)
+            put(f"/{name}", _SHALLOW_END)
     for name in _FORMATTING_NAMES:
         put(name, _FORMATTING, _SPACES)
     put("a", _ANCHOR)
     for name in _ROOT_NAMES:
         put(name, _ROOT)
+    for name in _TABLE_NAMES:
+        put(name, _TABLE)
     return kinds.reshape(-1)
 
 

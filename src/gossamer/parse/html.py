@@ -120,7 +120,11 @@ def extract(
         tag = element.tag
         if tag == "a":
             anchors += 1
-            reading.anchor(element)
+            # Most of what is read are these: they go the shortest way.
+            if reading.characters_left < 0:
+                reading.left_out += 1
+            else:
+                reading.link(LinkKind.A, element.attr("href"), element.attr("rel"))
         elif tag in _TAGS:
             reading.read(tag, element)
             if tag in LAID_OUT:
@@ -186,12 +190,6 @@ class _Reading:
         self.robots: list[str] = []
         self._max_links = max_links
 
-    def anchor(self, element: turbohtml.Element) -> None:
-        if self.characters_left < 0:
-            self.left_out += 1
-        else:
-            self._link(LinkKind.A, element.attr("href"), element.attr("rel"))
-
     def read(self, tag: str, element: turbohtml.Element) -> None:
         """All but the anchors."""
         if self.characters_left < 0:
@@ -208,11 +206,11 @@ class _Reading:
             if self.base_href is None:
                 self.base_href = element.attr("href")
         elif tag == "area":
-            self._link(LinkKind.AREA, element.attr("href"), element.attr("rel"))
+            self.link(LinkKind.AREA, element.attr("href"), element.attr("rel"))
         else:
-            self._link(LinkKind(tag), element.attr("src"), None)
+            self.link(LinkKind(tag), element.attr("src"), None)
 
-    def _link(self, kind: LinkKind, href: str | None, rel: str | None) -> None:
+    def link(self, kind: LinkKind, href: str | None, rel: str | None) -> None:
         if href is None:
             return
         self.characters_left -= len(href)
@@ -241,7 +239,7 @@ class _Reading:
             reference = clean(href.strip())
             if 0 < len(reference) <= MAX_HREF_CHARACTERS:
                 self.canonical = reference
-        self._link(LinkKind.LINK, href, rel)
+        self.link(LinkKind.LINK, href, rel)
 
     def _meta(self, element: turbohtml.Element) -> None:
         name = _keyword(element.attr("name") or element.attr("property") or element.attr("http-equiv"))
@@ -258,7 +256,7 @@ class _Reading:
         elif name == "refresh":
             refresh = _REFRESH.match(content)
             if refresh is not None:
-                self._link(LinkKind.META, refresh["double"] or refresh["single"] or refresh["bare"], None)
+                self.link(LinkKind.META, refresh["double"] or refresh["single"] or refresh["bare"], None)
         elif len(self.robots) < MAX_DIRECTIVES:
             self.robots += _directives(content)
 

@@ -126,7 +126,7 @@ def tame(markup: str, encoded: bytes | None = None) -> Safe:
             markup = renamed
             tamed = (Taming.ROOTS,)
             seen, encoded = _seen(markup, None)
-    if seen.depth > MAX_TABLE_DEPTH and _TABLE.search(markup) is not None and _is_deep(markup):
+    if seen.table_depth > MAX_TABLE_DEPTH and _TABLE.search(markup) is not None and _is_deep(markup):
         markup = _TABLE_END.sub("</div", _TABLE_START.sub("<div", markup))
         tamed = (*tamed, Taming.TABLES)
     styled = seen.formatting > 0
