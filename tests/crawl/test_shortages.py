@@ -17,7 +17,7 @@ from gossamer.report.resources import SPARE_DESCRIPTORS
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
 from tests.crawl.test_deaths import processes, until
-from tests.crawl.test_stopping import until_pages_are_fetched
+from tests.crawl.test_stopping import until_pages_are_fetched, until_there
 
 #: Of the small disk: what a crawl of the web here needs, several times over. It is memory.
 DISK_BYTES = 96 << 20
@@ -261,6 +261,9 @@ def test_when_descriptors_run_out_leasing_pauses_and_no_site_is_charged(web: Cra
     crawls = Narrow(web)
     running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=2")
     until_pages_are_fetched(crawls, 60, running)
+    # One that is still loading what it is made of would end, and be started again.
+    until_there(crawls.data / "spool" / "claimed", {"parser-0.note", "parser-1.note"}, running)
+    until_there(crawls.data / "spool" / "serials", {"000", "001"}, running)
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in processes(crawls).started}
     for pid, (_, hard) in limits.items():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
