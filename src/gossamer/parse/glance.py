@@ -84,7 +84,7 @@ def _depth(kinds: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> int:
     return int((steps - np.minimum(np.minimum.accumulate(steps), 0)).max())
 
 
-def _table() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _all_kinds() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """The kind for each three bytes. Of its 16 MB only those are ever touched that begin with a letter or `/`: 2 MB."""
     kinds = np.zeros((256, 256, 256), np.uint8)
     for letter in range(ord("a"), ord("z") + 1):
@@ -114,4 +114,4 @@ def _table() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return kinds.reshape(-1)
 
 
-_KINDS: Final = _table()
+_KINDS: Final = _all_kinds()
