@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gossamer.parse.html import Facts, extract
+from gossamer.parse.html import extract
 from gossamer.url import Url, canonicalise
 
 PARSED_CHARACTERS = 1 << 20
 MAX_CPU_SECONDS = 2.0
-#: A processor that others use as well may take twice the time for the same: a page that took too long is read again.
-RETRIES = 2
 MAX_MEGABYTES = 300
 
 #: Stands before every page: whatever comes after it, this link is found.
@@ -266,20 +264,13 @@ FAMILIES: tuple[Callable[[], Pages], ...] = (
 )
 
 
-def timed(markup: str, url: Url) -> tuple[float, Facts]:
-    started = time.process_time()
-    facts = extract(markup, url)
-    return time.process_time() - started, facts
-
-
 def judge(markup: str, url: Url) -> str | None:
     """What is wrong with the answer to one page, if anything; runs in the fork."""
     resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds, facts = timed(markup, url)
-    for _ in range(RETRIES):
-        if seconds > MAX_CPU_SECONDS:
-            seconds, facts = timed(markup, url)
+    started = time.process_time()
+    facts = extract(markup, url)
+    seconds = time.process_time() - started
     megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     if seconds > MAX_CPU_SECONDS or megabytes > MAX_MEGABYTES:
         return f"{seconds:.2f} s, {megabytes:.0f} MB"
