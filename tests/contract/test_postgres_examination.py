@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from gossamer.errors import GossamerError, StoreUnavailable, UsageError
 from gossamer.frontier.store import AdmitLimits
+from gossamer.frontier.stores import postgres_examination
+from gossamer.frontier.stores import server as server_module
 from gossamer.frontier.stores.examination import Finding, Verdict
 from gossamer.frontier.stores.postgres import PostgresStore
 from gossamer.frontier.stores.postgres_examination import _access, examine, remove
@@ -28,7 +30,7 @@ def connecting(url: str) -> Connecting:
         slots=4,
         may_create=True,
         created_by="host:/data/crawl",
-        patience_seconds=3,
+        patience_seconds=60,
     )
 
 
@@ -95,6 +97,28 @@ def test_a_frontier_in_use_is_removed_and_its_user_told(postgres_server: Postgre
         with pytest.raises(StoreUnavailable, match="something removed it"):
             await store.counts(now=0)
         await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_removal_that_takes_longer_than_a_server_is_waited_for_is_not_given_up(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has answered, and is at work."""
+    monkeypatch.setattr(postgres_examination, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(server_module, "_LEAST_ATTEMPT_SECONDS", 0.1)
+
+    async def run() -> None:
+        given = connecting(postgres_server.url)
+        await open_and_close(given)
+        async with person_at(given.url) as person:
+            async with person.transaction():
+                await person.execute(f"LOCK TABLE gossamer_{given.crawl}.sites")
+                removing = asyncio.create_task(remove(given.url, given.crawl))
+                done, _ = await asyncio.wait([removing], timeout=1.0)
+                assert done == set()
+            await removing
+            assert await person.fetchval("SELECT to_regnamespace($1) IS NULL", f"gossamer_{given.crawl}")
 
     asyncio.run(run())
 

@@ -127,3 +127,78 @@ def test_a_cancelled_call_is_not_made_again() -> None:
         return away.asked - asked
 
     assert asyncio.run(cancelled()) == 0
+
+
+class Gate:
+    """One attempt that ends when it is told to, as one that overlaps those of other calls does; later ones answer."""
+
+    def __init__(self, trouble: Trouble | None) -> None:
+        self.began = asyncio.Event()
+        self.ends = asyncio.Event()
+        self.asked = 0
+        self._trouble = trouble
+
+    async def once(self) -> str:
+        self.asked += 1
+        self.began.set()
+        await self.ends.wait()
+        if self._trouble is not None and self.asked == 1:
+            raise Refused(self._trouble)
+        return "answer"
+
+
+def test_an_attempt_that_began_during_an_outage_and_fails_after_it_is_no_second_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = calls()
+
+    async def overlapping() -> None:
+        late = Gate(Trouble.STARTING)
+        away = Server(Trouble.AWAY)
+        first = asyncio.create_task(made.make("admit", away.once))
+        second = asyncio.create_task(made.make("lease", late.once))
+        await late.began.wait()
+        assert await first == "answer"  # the server is back
+        late.ends.set()
+        assert await second == "answer"
+        assert late.asked == 2
+
+    asyncio.run(overlapping())
+    assert (made.is_away, made.is_full, made.outages, made.repeated) == (False, False, 1, 2)
+    words = [record.getMessage() for record in caplog.records]
+    assert [re.sub(r" after .*|, waiting.*", "", word) for word in words] == [
+        "redis://***@host/0 does not answer",
+        "redis://***@host/0 is back",
+    ]
+
+
+def test_an_answer_that_was_on_its_way_when_the_server_went_away_does_not_say_that_it_is_back() -> None:
+    made = calls()
+
+    async def overlapping() -> list[bool]:
+        early = Gate(None)
+        answered = asyncio.create_task(made.make("admit", early.once))
+        await early.began.wait()
+        away = Server(*[Trouble.AWAY] * 50)
+        waiting = asyncio.create_task(made.make("lease", away.once))
+        while not made.is_away:  # noqa: ASYNC110 (it is no event, but what the metrics show)
+            await asyncio.sleep(0)
+        early.ends.set()
+        assert await answered == "answer"
+        seen = [made.is_away]
+        assert await waiting == "answer"
+        return [*seen, made.is_away]
+
+    assert asyncio.run(overlapping()) == [True, False]
+    assert made.outages == 1
+
+
+def test_an_attempt_that_begins_after_an_outage_and_fails_is_a_second_outage() -> None:
+    made = calls()
+
+    async def one_after_the_other() -> None:
+        for _ in range(2):
+            await made.make("admit", Server(Trouble.AWAY).once)
+
+    asyncio.run(one_after_the_other())
+    assert made.outages == 2

@@ -77,7 +77,8 @@ async def _with_connection(url: str, search_path: str, work: Callable[[Connectio
             connection.terminate()
 
     calls = Calls(show(url), ERRORS, judge_of(show(url), None))
-    return await calls.make("store check", once, patience_seconds=_PATIENCE_SECONDS)
+    # To connect has a time limit of its own; what is done then may take long in a large frontier.
+    return await calls.make("store check", once, patience_seconds=_PATIENCE_SECONDS, attempt_seconds=_LONG_SECONDS)
 
 
 async def findings(connection: Connection, url: str, schema: str | None) -> list[Finding]:

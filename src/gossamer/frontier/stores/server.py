@@ -85,17 +85,26 @@ class Calls:
         self._errors = errors
         self._judge = judge
         self._troubled_since: float | None = None
+        self._back_at = float("-inf")
         self.is_away = False
         self.is_full = False
         self.outages = 0
         self.repeated = 0
         """Calls that were made again."""
 
-    async def make(self, verb: str, once: Callable[[], Awaitable[T]], *, patience_seconds: float | None = None) -> T:
+    async def make(
+        self,
+        verb: str,
+        once: Callable[[], Awaitable[T]],
+        *,
+        patience_seconds: float | None = None,
+        attempt_seconds: float | None = None,
+    ) -> T:
         """The answer of `once`, which is called until it has one.
 
         With `patience_seconds`, a server that was not reached in that time is given up with StoreUnavailable; one that
-        is starting is waited for in any case.
+        is starting is waited for in any case. One attempt may take what is left of the patience, or `attempt_seconds`:
+        for work that takes long on a server that answers.
         """
         if patience_seconds is None:
             patience_seconds = self._patience_seconds
@@ -103,9 +112,10 @@ class Calls:
         began_at = time.monotonic()
         wait_seconds = _FIRST_WAIT_SECONDS
         while True:
+            attempted_at = time.monotonic()
             try:
                 # What takes the connection and says nothing is no server of ours, and is given up no later than others.
-                async with asyncio.timeout(_attempt_seconds(began_at, patience_seconds)):
+                async with asyncio.timeout(attempt_seconds or _attempt_seconds(began_at, patience_seconds)):
                     answer = await once()
             except self._errors as error:
                 judged = self._judge(error)
@@ -120,26 +130,33 @@ class Calls:
                 if judged is Trouble.AGAIN:
                     await asyncio.sleep(random.uniform(0.0, _AGAIN_SECONDS))  # noqa: S311 (no secret)
                     continue
-                self._note(judged, error)
+                self._note(judged, error, attempted_at)
                 # Not all at the same moment: a server that has just come back has enough to do.
                 await asyncio.sleep(wait_seconds * random.uniform(0.5, 1.0))  # noqa: S311 (no secret)
                 longest = _LONGEST_FULL_SECONDS if judged is Trouble.FULL else _LONGEST_WAIT_SECONDS
                 wait_seconds = min(2 * wait_seconds, longest)
             else:
-                self._note_answer()
+                self._note_answer(attempted_at)
                 return answer
 
-    def _note(self, trouble: Trouble, error: Exception) -> None:
+    # Attempts of many calls overlap, and an outage counts once. So an attempt tells of the present only if it began
+    # after the last change: a connection that breaks as the server dies, or is refused while it starts, may be heard of
+    # after another call was answered, and an answer that was on its way after another call has failed.
+
+    def _note(self, trouble: Trouble, error: Exception, attempted_at: float) -> None:
         if self._troubled_since is None:
+            if attempted_at < self._back_at:
+                return  # the next attempt of the same call tells
             self._troubled_since = time.monotonic()
             self.outages += 1
             _LOG.warning("%s %s, waiting: %s", self._server, trouble.value, _said(error))
         self.is_full = trouble is Trouble.FULL
         self.is_away = not self.is_full
 
-    def _note_answer(self) -> None:
-        if self._troubled_since is not None:
-            _LOG.warning("%s is back after %.1f s", self._server, time.monotonic() - self._troubled_since)
+    def _note_answer(self, attempted_at: float) -> None:
+        if self._troubled_since is not None and attempted_at >= self._troubled_since:
+            self._back_at = time.monotonic()
+            _LOG.warning("%s is back after %.1f s", self._server, self._back_at - self._troubled_since)
             self._troubled_since = None
             self.is_away = self.is_full = False
 
