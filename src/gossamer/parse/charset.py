@@ -8,6 +8,10 @@ Names and decoders are those of the standard, not Python's codecs of the same na
 places. Bytes that mean nothing become U+FFFD; no bytes and no label raise anything.
 """
 
+# Python loads a codec at its first use, when there may be no descriptor left to open its file: a parser would die of
+# its first page in UTF-16. The other decoders of the standard are in memory with turbohtml.
+import encodings.utf_16_be
+import encodings.utf_16_le  # noqa: F401 (see above)
 import re
 from functools import lru_cache
 from typing import Final, Literal
