@@ -74,7 +74,10 @@ export class Controls {
   async block(site) {
     const name = visible(site);
     if (!(await confirmed(`Block ${name}?`, BLOCK_MEANS, "Block"))) return;
-    if (await this.tellCrawl("block", { site }, `${name} is blocked.`)) byId("block-site").value = "";
+    if (!(await this.tellCrawl("block", { site }, `${name} is blocked.`))) return;
+    // It may hold another name by now: blocked from its row, or typed while this one was under way.
+    const typed = byId("block-site");
+    if (typed.value.trim() === site) typed.value = "";
   }
 
   async tellCrawl(what, body, done) {

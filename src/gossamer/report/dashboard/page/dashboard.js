@@ -41,7 +41,7 @@ async function ask() {
     words = error.status === 0 ? "" : `The address says: ${error.message}. `;
   }
   // The span was changed meanwhile, or somebody was impatient: what comes now is of the past.
-  if (mine !== asking) return;
+  if (mine !== asking || span !== charts.span) return;
   if (answer !== null) {
     failures = 0;
     if (show(answer)) schedule(document.hidden ? ASK_HIDDEN_MS : ASK_MS);
