@@ -46,6 +46,7 @@ wrong with us. `cli/` is the command line.
 `testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
 with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/stores/` has a model of the
 store and the suite that every store must pass; `testing/nemesis/` breaks crawls on purpose and looks at what is left;
+`testing/pathological.py` has pages made to hurt a parser;
 `testing/servers.py` starts real Redis and PostgreSQL servers, `testing/prometheus.py` a Prometheus, and
 `testing/browser.py` drives a real browser.
 """

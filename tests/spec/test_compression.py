@@ -1,5 +1,6 @@
 """Content encodings against bombs, chained and broken streams: public samples, and larger ones made here."""
 
+import functools
 import gzip
 import subprocess
 import sys
@@ -23,18 +24,21 @@ PEAK_BYTES = 32 << 20
 BROTLI_WINDOW_BITS = 24
 
 
+@functools.cache
 def zeros_gzip(megabytes: int) -> bytes:
     compressor = zlib.compressobj(9, zlib.DEFLATED, 31)
     block = bytes(1 << 20)
     return b"".join(compressor.compress(block) for _ in range(megabytes)) + compressor.flush()
 
 
+@functools.cache
 def zeros_brotli(megabytes: int) -> bytes:
     compressor = brotli.Compressor(quality=5, lgwin=BROTLI_WINDOW_BITS)
     block = bytes(1 << 20)
     return b"".join(compressor.process(block) for _ in range(megabytes)) + bytes(compressor.finish())
 
 
+@functools.cache
 def zeros_zstd(megabytes: int, window_bits: int = 23) -> bytes:
     parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_bits)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
