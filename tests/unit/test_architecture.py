@@ -1,6 +1,7 @@
 """The layout's promises: imports point one way, modules are short, each can be imported alone, nothing is unsafe."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ LONGEST_MODULE = 400
 MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
 
+@functools.cache
 def tree(module: str) -> ast.Module:
     return ast.parse((SOURCE / module).read_text("utf-8"))
 

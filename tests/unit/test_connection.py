@@ -48,7 +48,7 @@ class Recorder:
 async def connect(endpoint: tuple[str, int], to_send: bytes = b"?") -> Recorder:
     recorder = Recorder(to_send)
     recorder.connection = Connection(asyncio.get_running_loop(), endpoint, recorder, memoryview(bytearray(1 << 10)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await recorder.told
     assert recorder.connection.descriptor is None
     recorder.connection.close()
@@ -126,7 +126,7 @@ def test_an_answer_is_freed_with_its_exchange_and_not_by_the_garbage_collector()
                 loop=loop,
                 settings=FetchSettings(),
                 stream=None,
-                ends_at=loop.time() + 20,
+                ends_at=loop.time() + 100,
                 sent=lambda: None,
             )
             exchange.connect(server.sockets[0].getsockname(), memoryview(bytearray(1 << 10)))

@@ -11,6 +11,7 @@ import pytest
 from gossamer import layers
 from gossamer.config import IdentitySettings, ParseSettings, ScopeSettings, Settings
 from gossamer.errors import UsageError
+from gossamer.run import data_directory
 from gossamer.run.data_directory import DataDirectory
 
 
@@ -66,7 +67,15 @@ def test_the_lock_is_free_only_when_the_last_process_has_left(data: DataDirector
 
 
 def test_a_straggler_that_was_recorded_is_ended(data: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gossamer.run.data_directory._STRAGGLERS_SECONDS", 0.2)
+    monkeypatch.setattr(data_directory, "_STRAGGLERS_SECONDS", 0.2)
+
+    def kill(pid: int, number: int) -> None:
+        os_kill(pid, number)
+        # It was waited for in vain. From here on it has as long as it takes to end.
+        monkeypatch.setattr(data_directory, "_STRAGGLERS_SECONDS", 60.0)
+
+    os_kill = os.kill
+    monkeypatch.setattr(os, "kill", kill)
     data.take()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(data.lock,)) as straggler:
         data.record_processes([straggler.pid], [])
@@ -78,7 +87,7 @@ def test_a_straggler_that_was_recorded_is_ended(data: DataDirectory, monkeypatch
         (data.root / "processes.json").write_text(recorded.replace(leader, '"1":'))
         other = DataDirectory(data.root)
         other.take()
-        assert straggler.wait(timeout=10) == -9
+        assert straggler.wait(timeout=60) == -9
         other.give_up()
 
 

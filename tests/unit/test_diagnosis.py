@@ -30,7 +30,10 @@ LEAKING = """
 import sys
 from pathlib import Path
 
+from gossamer.report import objects
 from gossamer.report.diagnosis import write
+
+objects.BUDGET_SECONDS = 60.0
 
 class Leaker:
     def __init__(self):
@@ -67,6 +70,12 @@ except OSError:
 print(look_at_descriptors(data, frozenset(), {}).total, flush=True)
 write(data / "diagnosis/exhausted.json", process="exhausted", store_endpoints=frozenset(), data=data, extra={})
 """
+
+
+@pytest.fixture(autouse=True)
+def large_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is looked at, however slow the machine is."""
+    monkeypatch.setattr(objects_module, "BUDGET_SECONDS", 60.0)
 
 
 def run(program: str, directory: Path) -> str:

@@ -12,11 +12,16 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+#: Nothing here takes so long; a test that waits for what never comes fails.
+PATIENCE_SECONDS = 60.0
 
 #: What the scripts may use. Python is not among them.
 TOOLS = ["cat", "cmp", "cp", "date", "dirname", "env", "grep", "id", "ln", "mkdir", "mv", "readlink", "rm", "rmdir"]
@@ -30,11 +35,12 @@ case "$*" in
     *"-m venv "*)
         for place; do :; done
         mkdir -p "$place/bin" && ln -sf "$0" "$place/bin/python"
-        sleep "${{VENV_SECONDS:-0}}" ;;
+        [ -z "${{VENV_GATE:-}}" ] || while [ ! -e "$VENV_GATE" ]; do sleep 0.1; done ;;
     *realpath*) echo "{path}" ;;
     *"-m pip "*)
         [ -z "${{PIP_SAYS:-}}" ] || {{ echo "$PIP_SAYS"; exit 1; }}
-        sleep "${{PIP_SECONDS:-0}}" ;;
+        echo $$ >"$CALLS.pip"
+        exec sleep "${{PIP_SECONDS:-0}}" ;;
     *"-m ruff check"*) echo "lint says no"; exit 1 ;;
     *"-m pytest"*) echo "===== 3 passed, 1 skipped in 0.12s =====" ;;
     *"-m gossamer.testing.servers"*) echo "Valkey 9.1.2" ;;
@@ -79,33 +85,52 @@ class Checkout:
         self.calls.write_text("")
         command, environment = self.command(str(self.root / program), *words, **variables)
         done = subprocess.run(
-            command, env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+            command, env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
         )
         return Run(done, self.calls.read_text())
 
-    def start(self, **variables: str) -> subprocess.Popen[str]:
+    def start(self, errors: Path, **variables: str) -> subprocess.Popen[str]:
+        """What it says on standard error goes to a file, to be read while it runs."""
         command, environment = self.command(str(self.root / "gossamer"), **variables)
-        pipe = subprocess.PIPE
         # Whoever starts the tests may have told them to ignore signals, as a shell does in the background.
         heeding = (
             "import os, signal, sys\n"
             "for number in (signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_DFL)\n"
             "os.execv(sys.argv[1], sys.argv[1:])"
         )
-        return subprocess.Popen(
-            [sys.executable, "-c", heeding, *command],
-            env=environment,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            start_new_session=True,
-        )
+        with errors.open("w") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-c", heeding, *command],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
 
-    def wait_for_call(self, words: str) -> None:
-        deadline = time.monotonic() + 30
-        while not self.calls.exists() or words not in self.calls.read_text():
-            assert time.monotonic() < deadline, f"never called: {words}"
-            time.sleep(0.02)
+    def wait_for_pip(self) -> int:
+        """Until the script waits for its pip, and has noted which process that is."""
+
+        def content(file: Path) -> str:
+            return file.read_text() if file.exists() else ""
+
+        worker, pip = self.root / ".venv/lock/worker", self.calls.with_suffix(".pip")
+        wait_until(lambda: content(pip).endswith("\n") and content(pip) == content(worker))
+        return int(content(pip))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 class Run:
@@ -151,7 +176,13 @@ def test_any_posix_shell_will_do(checkout: Checkout, shell: str) -> None:
     command, environment = checkout.command(*words)
     for expected in ("gossamer: ready\n", ""):
         done = subprocess.run(
-            command, env=environment, cwd=checkout.root, capture_output=True, text=True, check=False, timeout=60
+            command,
+            env=environment,
+            cwd=checkout.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
         )
         assert (done.returncode, done.stdout) == (0, "program:x\n")
         assert done.stderr.endswith(expected)
@@ -163,7 +194,9 @@ def test_it_runs_through_a_chain_of_links(checkout: Checkout, tmp_path: Path) ->
     (tmp_path / "bin/second").symlink_to("../a checkout/gossamer")
     (tmp_path / "first").symlink_to(tmp_path / "bin/second")
     command, environment = checkout.command(str(tmp_path / "first"), "x")
-    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, cwd="/", capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.stdout == "program:x\n"
     assert (checkout.root / ".venv/setup/place").is_file()
 
@@ -269,39 +302,46 @@ def test_a_failed_installation_names_its_log_and_is_redone(checkout: Checkout) -
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_set_up_ends_its_pip_gives_the_lock_back_and_is_redone(
-    checkout: Checkout, how: signal.Signals
+    checkout: Checkout, how: signal.Signals, tmp_path: Path
 ) -> None:
     checkout.python()
-    process = checkout.start(PIP_SECONDS="30")
-    checkout.wait_for_call("-m pip")
+    process = checkout.start(tmp_path / "errors", PIP_SECONDS="300")
+    pip = checkout.wait_for_pip()
     os.kill(process.pid, how)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 128 + how
+    wait_until(lambda: has_ended(pip))
     assert not (checkout.root / ".venv/lock").exists()
     run = checkout.run("x")
     assert run.out == "program:x\n"
     assert run.made_an_environment()
 
 
-def test_a_lock_whose_holder_was_killed_is_taken_over(checkout: Checkout) -> None:
+def test_a_lock_whose_holder_was_killed_is_taken_over(checkout: Checkout, tmp_path: Path) -> None:
     checkout.python()
-    process = checkout.start(PIP_SECONDS="30")
-    checkout.wait_for_call("-m pip")
+    process = checkout.start(tmp_path / "errors", PIP_SECONDS="300")
+    checkout.wait_for_pip()
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert (checkout.root / ".venv/lock/pid").read_text() == f"{process.pid}\n"
     assert checkout.run("x").out == "program:x\n"
     assert not (checkout.root / ".venv/lock").exists()
 
 
-def test_two_first_runs_at_once_make_one_environment_and_both_run(checkout: Checkout) -> None:
+def test_three_first_runs_at_once_make_one_environment_and_all_run(checkout: Checkout, tmp_path: Path) -> None:
     checkout.python()
-    processes = [checkout.start(VENV_SECONDS="1.5") for _ in range(3)]
-    outputs = [process.communicate(timeout=60) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
-    assert [out for out, _ in outputs] == ["program:\n"] * 3
+    errors = [tmp_path / f"errors-{number}" for number in range(3)]
+    gate = tmp_path / "gate"
+    processes = [checkout.start(file, VENV_GATE=str(gate)) for file in errors]
+    # The one that makes the environment is held up until the two others wait for it.
+    try:
+        wait_until(lambda: sum("waiting for process" in file.read_text() for file in errors) == 2)
+    finally:
+        gate.touch()
+    outputs = [process.communicate(timeout=PATIENCE_SECONDS)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], [file.read_text() for file in errors]
+    assert outputs == ["program:\n"] * 3
     assert checkout.calls.read_text().count("-m venv ") == 1
-    assert sum("waiting for process" in err for _, err in outputs) == 2
 
 
 def test_check_runs_every_stage_after_a_failure_and_sums_up_at_the_end(checkout: Checkout) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gossamer.frontier.store import Counts
+from gossamer.report import screen
 from gossamer.report.pace import Pace, Paces
 from gossamer.report.progress import FILE_SECONDS, TERMINAL_SECONDS, Terminal, View, drawn_line, status_line, view_lines
 from gossamer.report.sample import Bound, Percentiles, ProcessUse, Sample, SystemUse
@@ -185,6 +186,12 @@ def test_the_plain_line_has_all_of_it() -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that was said is there when a terminal is closed, however slow the machine is."""
+    monkeypatch.setattr(screen, "CLOSE_SECONDS", 60.0)
+
+
 class Fake(io.StringIO):
     """A terminal in memory."""
 
@@ -251,7 +258,7 @@ def test_a_drawing_is_one_write() -> None:
     stream = Fake()
     with Terminal(stream, environment={"TERM": "xterm"}) as terminal:
         terminal.show(VIEW)
-        assert stream.drawn.wait(30)
+        assert stream.drawn.wait(60)
         assert stream.writes == 1
 
 
@@ -259,7 +266,7 @@ def drawn_in(environment: dict[str, str]) -> str:
     stream = Fake()
     with Terminal(stream, environment=environment) as terminal:
         terminal.show(VIEW)
-        assert stream.drawn.wait(30)
+        assert stream.drawn.wait(60)
     return stream.getvalue()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -233,24 +234,30 @@ def test_html_is_known_by_how_it_begins() -> None:
     assert is_wanted(b"text/plain", frozenset({b"text/html"}), is_encoded=False) is False
 
 
-# Time.
+# Time. The clock of an exchange stands still; `check` is told what time it is.
+
+NOW = 1000.0
+
+
+@pytest.fixture
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gossamer.fetch.exchange.time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, ends_in: float = 60.0) -> Response:
     async def run() -> Response:
         loop = asyncio.get_running_loop()
-        now = loop.time()
         found = Exchange(
             b"GET",
             Response(1 << 20, None),
             loop=loop,
             settings=settings,
             stream=None,
-            ends_at=now + ends_in,
+            ends_at=NOW + ends_in,
             sent=lambda: None,
         )
         found.connected()
-        play(found, now)
+        play(found, NOW)
         assert found.ended.done() == found.response.is_over
         return found.response
 
@@ -261,6 +268,7 @@ def feed(found: Exchange, data: bytes) -> None:
     found.received(memoryview(data))
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -271,12 +279,12 @@ def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
             loop=loop,
             settings=settings,
             stream=None,
-            ends_at=loop.time() + 60,
+            ends_at=NOW + 60,
             sent=lambda: None,
         )
-        found.check(loop.time() + 2.5)
+        found.check(NOW + 2.9)
         assert not found.ended.done()
-        found.check(loop.time() + 3.1)
+        found.check(NOW + 3.1)
         assert found.ended.done()
         assert found.response.failure == (Reason.TIMEOUT, "no connection within 3.1 s")
         assert found.connected_at is None
@@ -284,6 +292,7 @@ def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_a_head_that_does_not_come_is_given_up() -> None:
     def play(found: Exchange, now: float) -> None:
         feed(found, OK)
@@ -297,6 +306,7 @@ def test_a_head_that_does_not_come_is_given_up() -> None:
     assert failure[0] is Reason.TIMEOUT
 
 
+@pytest.mark.usefixtures("standing_clock")
 @pytest.mark.parametrize(("rate", "is_kept"), [(2000, True), (900, False)])
 def test_a_body_keeps_its_pace_or_is_given_up(rate: int, *, is_kept: bool) -> None:
     """One tick a second; a body that goes on until time is up is kept if it came well."""
@@ -319,6 +329,7 @@ def test_a_body_keeps_its_pace_or_is_given_up(rate: int, *, is_kept: bool) -> No
         assert last <= GRACE_SECONDS + WINDOW_SECONDS + 1
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_a_slow_beginning_is_forgiven_and_a_stall_after_much_is_kept() -> None:
     def play(found: Exchange, now: float) -> None:
         feed(found, OK + b"\r\n")
@@ -331,6 +342,7 @@ def test_a_slow_beginning_is_forgiven_and_a_stall_after_much_is_kept() -> None:
     assert (response.truncated, response.body_bytes) == ("time", 100_000)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_the_body_of_what_is_no_page_is_waited_for_a_short_time_only() -> None:
     """However well it comes: no worker is held for as long as by a page."""
     last = 0.0

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.fetch.robots import (
@@ -398,13 +398,11 @@ def test_no_more_than_the_limit_is_parsed_and_a_rule_across_it_is_not_cut() -> N
     assert LONG_LINE_BYTES < PARSE_LIMIT_BYTES
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300), st.text(max_size=30), st.text(max_size=30))
 def test_no_octets_no_agent_and_no_url_raise(body: bytes, agent: str, url: str) -> None:
     assert isinstance(parse(body).verdict(agent, url).allowed, bool)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -430,7 +428,6 @@ def test_lines_that_almost_make_sense_do_not_raise(lines: list[bytes], url: str)
         assert isinstance(robots.verdict(url, "/").reason, Reason)
 
 
-@settings(deadline=None)
 @given(st.text("ab*$", max_size=8), st.text("ab$", max_size=10))
 def test_the_matcher_agrees_with_regular_expressions(pattern: str, path: str) -> None:
     end = r"\Z" if pattern.endswith("$") else ""
@@ -506,7 +503,8 @@ def test_sitemaps_are_absolute_once_each_and_of_a_bounded_number() -> None:
     assert len(parse(many.encode()).sitemaps) == SITEMAP_LIMIT
 
 
-# Time: each of these takes milliseconds when it is linear, and minutes when it is not
+# Time: each of these takes milliseconds (the last two of the files a second) when it is linear, and minutes when not.
+# The bounds leave room for a busy machine.
 
 
 @pytest.mark.parametrize(
@@ -517,7 +515,7 @@ def test_wildcards_take_linear_time(pattern: str) -> None:
     rules = rules_for_all(f"Disallow: {pattern}")
     began_at = time.process_time()
     assert rules.verdict("/" + "a" * 10**5).allowed
-    assert time.process_time() - began_at < 1.0
+    assert time.process_time() - began_at < 10
 
 
 @pytest.mark.parametrize(
@@ -530,7 +528,7 @@ def test_hostile_files_take_linear_time(unit: str) -> None:
     for field in ("", "User-agent: ", "Disallow: ", "Crawl-delay: "):
         rules = parse(f"User-agent: *\n{field}{junk}\nDisallow: /x\n".encode()).for_agent("Gossamer")
         assert isinstance(rules.verdict("/x").allowed, bool)
-    assert time.process_time() - began_at < 10.0
+    assert time.process_time() - began_at < 20
 
 
 def test_as_many_rules_as_fit_into_a_file_are_kept_and_found() -> None:
