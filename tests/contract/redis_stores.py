@@ -23,7 +23,7 @@ LATE = 1e6
 
 def client(server: RedisServer) -> Any:
     """Somebody with the server's own tools; what it answers is not hidden by trying again."""
-    return redis.Redis(port=server.port, retry=Retry(NoBackoff(), 0))
+    return redis.Redis(port=server.port, retry=Retry(NoBackoff(), 0), socket_timeout=60)
 
 
 def make(
@@ -33,7 +33,7 @@ def make(
         "url": server.url,
         "slots": SLOTS,
         "may_create": True,
-        "patience_seconds": 20.0,
+        "patience_seconds": 60.0,
     } | others
     return RedisStore(Connecting(crawl=crawl, **settings), queues=directory / "queues", queue_in_memory=in_memory)
 

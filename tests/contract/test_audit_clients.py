@@ -22,7 +22,8 @@ from gossamer.parse.page import read_page
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.report import Audit, Offence
 from gossamer.testing.audit.rules import Rules
-from gossamer.testing.web.access_log import read
+from gossamer.testing.web.access_log import Request, read
+from gossamer.testing.web.channel import Channel, Head
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.policies import Policy, PolicyMix
 from gossamer.testing.web.processes import WebProcesses
@@ -31,6 +32,8 @@ from gossamer.testing.web.sites import Kind
 from gossamer.url import Url, canonicalise
 
 DELAY_SECONDS = 0.05
+#: What a client that does not wait is told to keep: no machine is so slow that all of its gaps are as long.
+LONG_DELAY_SECONDS = 10.0
 AGENT = "Gossamer/0.1.0 (+mailto:someone@example.org)"
 #: Every one of them a home page's, so that each decides over a whole site.
 WANTED_POLICIES = {Policy.PARTS, Policy.DELAY, Policy.MOVED_FAR, Policy.FAILING, Policy.ABSENT}
@@ -38,10 +41,7 @@ WANTED_POLICIES = {Policy.PARTS, Policy.DELAY, Policy.MOVED_FAR, Policy.FAILING,
 
 @cache
 def small_web() -> Web:
-    """Six sites of some ten URLs each, with all that can make a difference to an auditor.
-
-    Half as slow again as the gap is long: of two requests that are sent at once, neither is over before both have come.
-    """
+    """Six sites of some ten URLs each, with all that can make a difference to an auditor."""
     webs = (
         Web(
             seed=seed,
@@ -59,8 +59,6 @@ def small_web() -> Web:
             file_share=0.1,
             robots=PolicyMix(open=2, parts=4, only_us=1, delay=2, huge=0, moved=1, moved_far=2, forbidden=1, failing=2),
             crawl_delay_seconds=2 * DELAY_SECONDS,
-            latency_median_seconds=0.03,
-            latency_sigma=0.0,
             median_bytes=3_000,
             size_sigma=0.5,
         )
@@ -75,6 +73,34 @@ def small_web() -> Web:
     )
 
 
+class HoldingWeb(SimulatedWeb):
+    """Holds answers back as a client of a test wants it, so that nothing depends on who is faster."""
+
+    def __init__(self, web: Web, directory: Path) -> None:
+        super().__init__(web, log_directory=directory)
+        self.wants_together: dict[str, set[str]] = {}
+        """By URL: those with which it is asked for. None of them is answered before all have come."""
+        self.never_answered: set[str] = set()
+        self.cut_off = asyncio.Event()
+        """A client was seen to have left before its answer."""
+        self._held: dict[str, tuple[Channel, Head]] = {}
+
+    def answer(self, channel: Channel, head: Head) -> None:
+        url = f"{channel.scheme}://{head.host}{head.target}"
+        if url in self.never_answered:
+            return
+        self._held[url] = (channel, head)
+        together = self.wants_together.get(url, {url})
+        if together <= self._held.keys():
+            for member in together:
+                super().answer(*self._held.pop(member))
+
+    def log(self, request: Request) -> None:
+        super().log(request)
+        if request.aborted:
+            self.cut_off.set()
+
+
 class Response(NamedTuple):
     status: int
     headers: dict[str, str]
@@ -85,12 +111,15 @@ class HonestClient:
     """A crawler in a hundred lines: round by round, all sites side by side, one request at a time to each."""
 
     delay_seconds = DELAY_SECONDS
+    told_seconds = DELAY_SECONDS
+    """The delay that it is judged by."""
     obeys_robots = True
     at_once = 1
 
-    def __init__(self, http_port: int, https_port: int, ca_certificate: Path) -> None:
-        self.ports = {"http": http_port, "https": https_port}
-        self.tls = ssl.create_default_context(cafile=str(ca_certificate))
+    def __init__(self, web: SimulatedWeb | WebProcesses) -> None:
+        self.web = web
+        self.ports = {"http": web.http_port, "https": web.https_port}
+        self.tls = ssl.create_default_context(cafile=str(web.ca_certificate))
         self.rules: dict[str, RobotsRules | None] = {}
         """By origin; None where nothing may be fetched."""
         self.delays: dict[str, float] = {}
@@ -172,7 +201,6 @@ class HonestClient:
     async def fetch(self, *urls: Url) -> list[Response | None]:
         connections = await asyncio.gather(*map(self.connect, urls))
         try:
-            # All in one turn of the event loop, which is the server's too: if there are two, both are under way.
             for url, (_, writer) in zip(urls, connections, strict=True):
                 self.attempts[url.text] += 1
                 path = url.text[len(url.origin) :]
@@ -200,10 +228,17 @@ class HonestClient:
 
 class TooFast(HonestClient):
     delay_seconds = 0.0
+    told_seconds = LONG_DELAY_SECONDS
 
 
 class TwoAtOnce(HonestClient):
     at_once = 2
+
+    async def fetch(self, *urls: Url) -> list[Response | None]:
+        assert isinstance(self.web, HoldingWeb)
+        together = {url.text for url in urls}
+        self.web.wants_together.update(dict.fromkeys(together, together))
+        return await super().fetch(*urls)
 
 
 class IgnoresRobots(HonestClient):
@@ -222,6 +257,18 @@ class FetchesTwice(HonestClient):
 
 class LosesAConnection(HonestClient):
     """Leaves in the middle of its first request for a page, and asks again as a crawler may."""
+
+    async def fetch(self, *urls: Url) -> list[Response | None]:
+        assert isinstance(self.web, HoldingWeb)
+        is_left = urls[0].text == leaf() and not self.attempts[leaf()]
+        if is_left:
+            self.web.never_answered.add(leaf())
+        responses = await super().fetch(*urls)
+        if is_left:
+            # The pause before the next request counts from here, also for the server.
+            await self.web.cut_off.wait()
+            self.web.never_answered.clear()
+        return responses
 
     async def response(self, url: Url, reader: asyncio.StreamReader) -> Response | None:
         if url.text == leaf() and self.attempts[url.text] == 1:
@@ -255,12 +302,11 @@ def crawled(client: type[HonestClient], directory: Path) -> Audit:
     web = small_web()
 
     async def run() -> None:
-        async with SimulatedWeb(web, log_directory=directory) as simulated:
-            crawler = client(simulated.http_port, simulated.https_port, simulated.ca_certificate)
-            await crawler.crawl(web.seeds())
+        async with HoldingWeb(web, directory) as simulated:
+            await client(simulated).crawl(web.seeds())
 
     asyncio.run(run())
-    rules = Rules(seeds=web.seeds(), delay_seconds=DELAY_SECONDS)
+    rules = Rules(seeds=web.seeds(), delay_seconds=client.told_seconds)
     return audit(read(sorted(directory.glob("access-*.log"))), web, rules)
 
 
@@ -305,9 +351,8 @@ def test_the_command_needs_no_more_than_the_log_directory_of_several_processes(
 ) -> None:
     web = small_web()
     with WebProcesses(web, log_directory=tmp_path, processes=2) as running:
-        crawler = HonestClient(running.http_port, running.https_port, running.ca_certificate)
         # Two processes each refuse a busy page once, so a busy page may be asked for up to three times.
-        asyncio.run(crawler.crawl(web.seeds()))
+        asyncio.run(HonestClient(running).crawl(web.seeds()))
     assert all(file.stat().st_size for file in running.log_files)
     parser = Parser("gossamer audit", "")
     audit_command.add_arguments(parser)

@@ -19,7 +19,9 @@ from gossamer.cli.main import command_module, command_parser
 from gossamer.config import FrontierSettings, Settings
 from gossamer.frontier.stores import redis_examination
 from gossamer.frontier.stores.examination import Finding, Verdict
+from gossamer.look import doctor as doctor_module
 from gossamer.look import processes as processes_module
+from gossamer.look import status as status_module
 from gossamer.look.doctor import Checkup, StoreSeen
 from gossamer.look.problems import problems_of
 from gossamer.look.processes import ProcessSeen
@@ -32,9 +34,6 @@ from gossamer.report.sample import Bound
 from gossamer.run.data_directory import DataDirectory, Frontier, Processes
 from gossamer.run.stores import open_store, remove, store_endpoints
 from gossamer.testing.servers import PostgresServer, RedisServer
-
-#: Longer than a busy machine takes to start Python.
-START_SECONDS = 30.0
 
 #: Says `ready`, and then answers as a process of a crawl does; `silent` never does.
 PROCESS = """
@@ -79,8 +78,10 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Asks with little patience: those who answer here do so at once."""
+    """Measures for a moment only, and has patience with a busy machine: it goes on as soon as everybody answered."""
     monkeypatch.setattr(processes_module, "MEASURED_SECONDS", 0.05)
+    for module in (processes_module, doctor_module, status_module):
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", 60.0)
 
     def run(data: DataDirectory, *flags: str) -> Ran:
         code = command_module("doctor").run(command_parser("doctor").read([str(data.root), *flags]))
@@ -200,6 +201,7 @@ def test_a_process_that_does_not_answer_is_named_with_what_it_does(
     family.start(leader="answers", parser_0="silent", fetcher_1="silent")
     stopped = family.processes["fetcher_1"].pid
     os.kill(stopped, signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped, os.WSTOPPED)  # until the system has stopped it
     ran = doctor(data)
     os.kill(stopped, signal.SIGCONT)
     text = " ".join(ran.out.split())

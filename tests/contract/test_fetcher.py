@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -35,11 +36,12 @@ from gossamer.testing.web.hostile.site import Expected, Pace
 from gossamer.testing.web.policies import Policy, PolicyMix, everywhere
 from gossamer.testing.web.server import Behaviour, Connection, SimulatedWeb
 from gossamer.url import Url, canonicalise
+from tests.contract.played_clock import PlayedClock, client_clock
 
 SLOTS = 8
 AGENT = "Gossamer/0.1.0 (+mailto:someone@example.org)"
-#: Long before a test's own time-out.
-LONGEST_SECONDS = 60.0
+#: Before a test's own time-out.
+LONGEST_SECONDS = 100.0
 #: One page each and nothing in the way: where a test needs traffic and no surprises.
 PLAIN = Web(
     sites=10,
@@ -396,22 +398,40 @@ def test_an_origin_without_robots_txt_is_given_up_and_its_pages_never_asked_for(
     assert counts.outcomes == {"robots-unreachable": 3}
 
 
-def test_hostile_robots_files_have_the_effect_that_the_catalogue_wants(tmp_path: Path) -> None:
+#: These never come to the end of their robots.txt.
+SLOW_HOSTS = (b"Host: silent.h37.test", b"Host: dribble.h37.test")
+
+
+async def end_slow_requests(client: Client, clock: PlayedClock) -> None:
+    """Puts the clock ahead whenever nothing but a time-out can end what is open: nobody else is timed out by that."""
+    while True:
+        exchanges = client._exchanges
+        if exchanges and all(
+            exchange.connected_at is not None and any(host in exchange.request for host in SLOW_HOSTS)
+            for exchange in exchanges
+        ):
+            clock.advance(FetchSettings().fetch_timeout_seconds)
+        await asyncio.sleep(0.05)
+
+
+def test_hostile_robots_files_have_the_effect_that_the_catalogue_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = {
         url: words
         for url, words in expectations().items()
         if url.split("/")[2].endswith((".h37.test", ".h39.test", ".h40.test"))
     }
-    settings = settings_with()
-    # What is silent or dribbles is so for longer than that.
-    fetch = msgspec.structs.replace(settings.fetch, fetch_timeout_seconds=0.6, header_timeout_seconds=0.4)
-    bench = Bench(tmp_path, PLAIN, msgspec.structs.replace(settings, fetch=fetch), ModelStore(SLOTS))
+    clock = client_clock(monkeypatch)
+    bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
 
     async def run() -> None:
         # Private addresses stay closed: one of the files is said to be at one.
         async with bench.running(hostile_sites(Pace(tick_seconds=0.05)), allow_private=False):
+            ending = asyncio.create_task(end_slow_requests(bench.client, clock))
             await bench.seed(*wanted)
             await bench.crawl(bench.fetcher())
+            await ended(ending)
 
     asyncio.run(run())
     words = {
@@ -552,7 +572,7 @@ def test_a_drain_in_mid_flight_loses_no_url_and_opens_no_gap(tmp_path: Path, mon
     # One worker: the second site's lease is in the queue when the drain comes.
     bench = Bench(tmp_path, PLAIN, settings_with(delay=delay, workers=1), ModelStore(SLOTS))
 
-    async def run() -> tuple[Counts, float]:
+    async def run() -> tuple[Counts, float, float, float]:
         silence = Silence()
         async with bench.running({"never.test": silence, "never2.test": silence}):
             await bench.seed("http://never.test/", "http://never2.test/")
@@ -560,6 +580,7 @@ def test_a_drain_in_mid_flight_loses_no_url_and_opens_no_gap(tmp_path: Path, mon
             running = asyncio.create_task(fetcher.run())
             await silence.asked.wait()
             assert (fetcher.statistics().in_flight, fetcher.statistics().waiting) == (1, 1)
+            told_at = await bench.store.now()
             fetcher.drain()
             await running
             while await bench.parser.take_segment():
@@ -573,12 +594,13 @@ def test_a_drain_in_mid_flight_loses_no_url_and_opens_no_gap(tmp_path: Path, mon
                 ("http://never2.test/", 0, 0)
             ]
             assert given.next_due_at is not None
-            return counts, given.next_due_at - drained_at
+            return counts, told_at, drained_at, given.next_due_at
 
-    counts, wait_seconds = asyncio.run(run())
+    counts, told_at, drained_at, next_due_at = asyncio.run(run())
     assert (counts.leased, counts.spooled, counts.queued, counts.admitted) == (0, 0, 2, 2)
     assert counts.retries == {"stopped": 2}
-    assert delay - 1 < wait_seconds <= delay
+    # The request that was given up ended in between.
+    assert told_at + delay <= next_due_at <= drained_at + delay
     # What robots.txt was answered with before it is not lost with the request.
     assert [
         (outcome.reason, outcome.lease.url, [(answer.url, answer.status) for answer in outcome.robots])
@@ -713,8 +735,11 @@ class FaultyClient(Client):
 
 
 def test_our_own_shortage_pauses_the_leases_and_is_charged_to_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """All requests that fail were under way together, however long the machine takes: the pause ends after them."""
+    now = 0.0
+    monkeypatch.setattr("gossamer.fetch.shortage.time", SimpleNamespace(monotonic=lambda: now))
     bench = Bench(tmp_path, PLAIN, settings_with(max_failures=1), ModelStore(SLOTS))
     failures = 10
     short = Failure(Reason.OUR_SHORTAGE, "Too many open files", "", PhaseTimes(), was_sent=False)
@@ -725,10 +750,14 @@ def test_our_own_shortage_pauses_the_leases_and_is_charged_to_nobody(
         return short if failures >= 0 else None
 
     async def run() -> tuple[Counts, Fetcher]:
+        nonlocal now
         async with bench.running():
             await bench.seed()
             fetcher = bench.fetcher(client=FaultyClient(bench.client, fails))
-            return await bench.crawl(fetcher), fetcher
+            crawling = asyncio.create_task(bench.crawl(fetcher))
+            await bench.until(lambda _: fetcher.statistics().shortage_failures == 10)
+            now += 3600.0
+            return await crawling, fetcher
 
     counts, fetcher = asyncio.run(run())
     assert counts.outcomes == {"page": 50}

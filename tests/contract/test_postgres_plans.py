@@ -20,7 +20,8 @@ from gossamer.url import stable_hash
 
 CRAWL = "plans"
 SLOTS = 64
-ROWS = 1_000_000
+#: So many that no plan is made for small tables. It is the same with a million, which take a minute to fill in.
+ROWS = 200_000
 #: Before any of them is due.
 NOW = 0.9e9
 LARGE = {"sites", "seen", "blocks", "held", "variants", "robots"}
@@ -51,7 +52,7 @@ INSERT INTO robots SELECT n, 'x' FROM generate_series(1, {rows}) AS n;
 
 @pytest.fixture(scope="module")
 def large(postgres_server: PostgresServer) -> Iterator[str]:
-    """The URL of a server with a frontier of a million of everything; the crawl is `CRAWL`."""
+    """The URL of a server with a frontier of `ROWS` of everything; the crawl is `CRAWL`."""
 
     async def fill() -> None:
         store = PostgresStore(connecting(postgres_server.url))
@@ -74,7 +75,7 @@ def large(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 def connecting(url: str) -> Connecting:
-    return Connecting(url=url, crawl=CRAWL, slots=SLOTS, may_create=True, patience_seconds=20)
+    return Connecting(url=url, crawl=CRAWL, slots=SLOTS, may_create=True, patience_seconds=60)
 
 
 async def plan_of(connection: Any, statement: str) -> dict[str, Any]:
@@ -154,7 +155,9 @@ def assert_no_verb_makes_the_server_read_a_large_table(large: str) -> None:
     """As the server itself counts it, with what is inside of functions."""
 
     async def whole_reads(connection: Any) -> dict[str, int]:
-        await asyncio.sleep(1.5)  # sessions tell their counts when they were idle for a second
+        # A session has told its counts when it has ended.
+        while await connection.fetchval("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gossamer'"):  # noqa: ASYNC110 (the server tells nobody)
+            await asyncio.sleep(0.01)
         await connection.execute("SELECT pg_stat_clear_snapshot()")
         rows = await connection.fetch(
             "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = ANY ($2::text[])",
@@ -177,7 +180,7 @@ def assert_no_verb_makes_the_server_read_a_large_table(large: str) -> None:
         # Nothing is taken from anyone: whoever takes a slot reads all that is held.
         await connection.execute(f"UPDATE gossamer_{CRAWL}.slots SET owner = 'fetcher', epoch = 1")
         epochs = await store.own("fetcher", range(SLOTS), now=NOW, until=2 * NOW, delay_seconds=1)
-        for max_pages in (0, ROWS):  # those of the test itself are due, the million is not
+        for max_pages in (0, ROWS):  # those of the test itself are due, the others are not
             given = await store.lease(f"{max_pages}", epochs, 100, now=NOW, delay_seconds=1, max_pages=max_pages)
             leases = given.leases
             assert len(leases) == 100
@@ -205,8 +208,9 @@ def assert_no_verb_makes_the_server_read_a_large_table(large: str) -> None:
 
 
 @pytest.mark.long
-def test_a_million_rows_are_read_by_their_indexes_alone_and_locked_in_the_order_of_their_keys(large: str) -> None:
-    """One test for all: to fill the tables takes half a minute in every process that runs one."""
+@pytest.mark.timeout(900)  # it is the number of rows that is limited, however slow the machine is
+def test_large_tables_are_read_by_their_indexes_alone_and_locked_in_the_order_of_their_keys(large: str) -> None:
+    """One test for all: to fill the tables takes seconds in every process that runs one."""
     assert_no_hot_statement_reads_a_large_table(large)
     assert_statements_lock_rows_in_the_order_of_their_keys(large)
     assert_no_verb_makes_the_server_read_a_large_table(large)

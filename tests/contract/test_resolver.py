@@ -1,9 +1,9 @@
 """The name server of the simulated web, asked over real sockets with messages written by hand."""
 
 import asyncio
-import contextlib
 import socket
 import struct
+import time
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -14,6 +14,8 @@ from gossamer.testing.web.resolver import MANY_ADDRESSES, PRIVATE_ADDRESSES, PUB
 
 A, NS, CNAME, SOA, AAAA, OPT = 1, 2, 5, 6, 28, 41
 NO_ERROR, SERVFAIL, NXDOMAIN, REFUSED = 0, 2, 3, 5
+#: For an answer that comes at once, on a machine that is busy.
+PATIENCE_SECONDS = 60.0
 
 
 class Record(NamedTuple):
@@ -85,9 +87,9 @@ def read(data: bytes) -> Response:
     )
 
 
-def send(port: int, data: bytes, timeout: float = 5.0) -> bytes:
+def send(port: int, data: bytes) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(timeout)
+        client.settimeout(PATIENCE_SECONDS)
         client.sendto(data, ("127.0.0.1", port))
         return client.recv(65535)
 
@@ -97,7 +99,8 @@ def ask(port: int, name: str, kind: int = A, *, edns: int | None = None) -> Resp
 
 
 def ask_over_tcp(port: int, name: str, kind: int = A) -> Response:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as client, client.makefile("rwb") as stream:
+    address = ("127.0.0.1", port)
+    with socket.create_connection(address, timeout=PATIENCE_SECONDS) as client, client.makefile("rwb") as stream:
         data = message(name, kind)
         # In two pieces, as it may come over a stream.
         stream.write(struct.pack("!H", len(data)) + data[:5])
@@ -174,11 +177,10 @@ def test_a_name_that_stalls_is_never_answered_and_holds_up_nobody() -> None:
 
 def test_a_late_answer_comes_late() -> None:
     def client(resolver: Resolver) -> None:
-        with pytest.raises(TimeoutError):
-            send(resolver.port, message("late.h19.test"), timeout=0.2)
-        assert read(send(resolver.port, message("late.h19.test"), timeout=5)).addresses == ["127.0.0.1"]
+        assert ask(resolver.port, "late.h19.test").addresses == ["127.0.0.1"]
+        assert time.monotonic_ns() - resolver.log[0].at_ns >= 0.3e9
 
-    run(client, late_seconds=1.0)
+    run(client, late_seconds=0.3)
 
 
 def test_leaving_while_answers_are_due_leaves_nothing_behind() -> None:
@@ -187,15 +189,13 @@ def test_leaving_while_answers_are_due_leaves_nothing_behind() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", resolver.port)
             data = message("late.h19.test")
             writer.write(struct.pack("!H", len(data)) + data)
-            for _ in range(500):
-                if not resolver.log:
-                    await asyncio.sleep(0.01)
+            while not resolver.log:  # noqa: ASYNC110 (nothing tells)
+                await asyncio.sleep(0.01)
             assert [asked.name for asked in resolver.log] == ["late.h19.test"]
         assert await reader.read() == b""
         writer.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as again:
-            again.bind(("127.0.0.1", resolver.port))
+        assert resolver._datagrams.get_extra_info("socket").fileno() == -1
 
     asyncio.run(leave())
 
@@ -334,10 +334,10 @@ def test_malformed_queries_are_ignored() -> None:
                 broken.sendto(data, ("127.0.0.1", resolver.port))
             # The socket's queue keeps the order: when this is answered, all before it have been looked at.
             broken.sendto(message("s2.test", identity=99), ("127.0.0.1", resolver.port))
-            broken.settimeout(5)
+            broken.settimeout(PATIENCE_SECONDS)
             assert read(broken.recv(512)).identity == 99
         assert [asked.name for asked in resolver.log] == ["s2.test"]
-        with socket.create_connection(("127.0.0.1", resolver.port), timeout=5) as stream:
+        with socket.create_connection(("127.0.0.1", resolver.port), timeout=PATIENCE_SECONDS) as stream:
             stream.sendall(b"\0\5junk!\xff\xff")
         assert ask(resolver.port, "s3.test").code == NO_ERROR
 

@@ -37,7 +37,7 @@ with server:
 def command(server: RedisServer, *words: str) -> str:
     """One Redis command in RESP and its answer, as far as it fits into one read."""
     request = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(request.encode())
         return connection.recv(65536).decode()
 
@@ -81,7 +81,7 @@ def process_exists(pid: int) -> bool:
         return False
 
 
-def comes_true(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def comes_true(condition: Callable[[], bool], seconds: float = 50) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -160,12 +160,13 @@ def test_killing_postgres_in_the_middle_of_a_query_leaves_no_backend(postgres_bi
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        active = "select pid from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
+        # Others may be active, too: this very question, autovacuum.
+        active = "select pid from pg_stat_activity where state = 'active' and query like 'select count(*)%'"
         assert comes_true(lambda: query(server, active) != "")
         backend = int(query(server, active))
         server.kill()
         assert not process_exists(backend)
-        assert busy.wait(20) != 0
+        assert busy.wait(60) != 0
         server.restart()
         assert query(server, "select 1") == "1"
 
@@ -221,8 +222,8 @@ def taken_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         rival.bind(("127.0.0.1", 0))
         rival.listen()
         taken: int = rival.getsockname()[1]
-        ports = [taken, servers.free_port()]
-        monkeypatch.setattr(servers, "free_port", lambda: ports.pop(0))
+        ports, free_port = [taken], servers.free_port
+        monkeypatch.setattr(servers, "free_port", lambda: ports.pop() if ports else free_port())
         yield taken
 
 

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
@@ -230,28 +231,39 @@ def test_a_client_that_does_not_read_holds_up_nobody_and_is_written_down_as_cut_
     assert log["eager"].body_bytes > 800_000
 
 
-def test_latency_delays_one_connection_and_a_client_that_leaves_is_cut_off(tmp_path: Path) -> None:
+def test_latency_delays_one_connection(tmp_path: Path) -> None:
     slow = msgspec.structs.replace(WEB, latency_median_seconds=0.05, latency_sigma=0.0001)
 
     async def run() -> None:
-        async with SimulatedWeb(slow, log_directory=tmp_path) as simulated:
-            async with connection(simulated.http_port) as (reader, writer):
-                writer.write(request(slow.home(HTTP_SITE)))
-                assert (await answer(reader))[0] == 200
-            async with connection(simulated.http_port) as (_, writer):
-                writer.write(request(slow.home(HTTP_SITE)))
-                await asyncio.sleep(0.01)
-            await until(lambda: sum(simulated.answered.values()) == 2)
+        async with (
+            SimulatedWeb(slow, log_directory=tmp_path) as simulated,
+            connection(simulated.http_port) as (reader, writer),
+        ):
+            writer.write(request(slow.home(HTTP_SITE)))
+            assert (await answer(reader))[0] == 200
 
     asyncio.run(run())
-    first, second = read([tmp_path / "access-0.log"])
-    assert (first.status, first.aborted) == (200, False)
-    assert first.ended_at_ns - first.started_at_ns > 0.04e9
-    assert (second.status, second.aborted) == (0, True)
+    (only,) = read([tmp_path / "access-0.log"])
+    assert (only.status, only.aborted) == (200, False)
+    assert only.ended_at_ns - only.started_at_ns > 0.04e9
+
+
+def test_a_client_that_leaves_before_its_answer_is_cut_off(tmp_path: Path) -> None:
+    slow = msgspec.structs.replace(WEB, latency_median_seconds=600)
+
+    async def run() -> None:
+        async with SimulatedWeb(slow, log_directory=tmp_path) as simulated:
+            async with connection(simulated.http_port) as (_, writer):
+                writer.write(request(slow.home(HTTP_SITE)))
+            await until(lambda: sum(simulated.answered.values()) == 1)
+
+    asyncio.run(run())
+    (only,) = read([tmp_path / "access-0.log"])
+    assert (only.scheme, only.status, only.aborted) == ("http", 0, True)
 
 
 def test_a_client_that_says_goodbye_over_tls_before_its_answer_is_cut_off(tmp_path: Path) -> None:
-    slow = msgspec.structs.replace(WEB, latency_median_seconds=0.2, latency_sigma=0.0001)
+    slow = msgspec.structs.replace(WEB, latency_median_seconds=600)
 
     async def run() -> None:
         async with SimulatedWeb(slow, log_directory=tmp_path) as simulated:
@@ -261,7 +273,6 @@ def test_a_client_that_says_goodbye_over_tls_before_its_answer_is_cut_off(tmp_pa
                 "127.0.0.1", simulated.https_port, ssl=trusting, server_hostname=host
             )
             writer.write(request(slow.home(HTTPS_SITE)))
-            await asyncio.sleep(0.05)
             writer.close()
             await until(lambda: sum(simulated.answered.values()) == 1)
             assert await reader.read() == b""
@@ -327,7 +338,7 @@ def test_any_name_has_a_certificate_and_a_hostile_one_shows_its_own(tmp_path: Pa
     async def handshake(simulated: SimulatedWeb, name: str) -> str:
         trust = ssl.create_default_context(cafile=simulated.ca_certificate)
         opening = asyncio.open_connection("127.0.0.1", simulated.https_port, ssl=trust, server_hostname=name)
-        _, writer = await asyncio.wait_for(opening, 2 if name != "silent.test" else 0.1)
+        _, writer = await asyncio.wait_for(opening, 60 if name != "silent.test" else 0.1)
         writer.close()
         return "good"
 
@@ -385,7 +396,8 @@ def test_server_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path)
         parent.kill()
 
     async def port_is_free() -> None:
-        for _ in range(500):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             with contextlib.suppress(UsageError), bound_socket(port, shared=False):
                 return
             await asyncio.sleep(0.02)
@@ -426,7 +438,7 @@ def test_the_command_says_where_it_listens_and_in_the_end_what_it_served(tmp_pat
         finally:
             running.send_signal(signal.SIGTERM)
             said = json.loads(running.stdout.read())
-            assert running.wait(30) == 0
+            assert running.wait(60) == 0
     assert (said["requests"], said["by_status"]) == (1, {"200": 1})
     assert len(list(read(map(Path, facts["log_files"])))) == 1
     assert facts["resolver_port"] > 0

@@ -76,7 +76,7 @@ def test_processes_that_create_and_fill_a_frontier_at_once_admit_each_url_once(t
     processes = [context.Process(target=admit_all, args=(tmp_path, ready, answers)) for _ in range(3)]
     for process in processes:
         process.start()
-    new = [answers.get(timeout=60) for _ in processes]
+    new = [answers.get(timeout=100) for _ in processes]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
@@ -172,7 +172,7 @@ def test_a_full_disk_changes_nothing_and_is_over_when_there_is_room(tmp_path: Pa
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         candidates = [link(number, length=500) for number in range(100)]
         waiting = asyncio.create_task(store.admit(candidates, NO_LIMITS))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not store.is_full:  # noqa: ASYNC110 (it is nothing that could be waited for)
                 await asyncio.sleep(0.01)
         # Reading needs no room.
@@ -227,7 +227,7 @@ async def holding(
 
     def block(_: Verbs) -> None:
         has_begun.set()
-        let_go.wait(10)
+        let_go.wait(60)
 
     blocked = asyncio.ensure_future(store._thread.call(block))
     while not has_begun.is_set():  # noqa: ASYNC110 (an event of the thread, not of the loop)
@@ -240,7 +240,9 @@ async def holding(
     await blocked
 
 
-def test_calls_that_wait_share_one_transaction(tmp_path: Path) -> None:
+def test_calls_that_wait_share_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_thread, "TRANSACTION_SECONDS", 60.0)  # a busy machine may not do it in 10 ms
+
     async def work(store: SqliteStore) -> None:
         statements: list[str] = []
         tasks: list[asyncio.Task[list[Reason]]] = []
@@ -388,14 +390,17 @@ def test_what_was_seen_is_known_wherever_it_stands(seed: int, tmp_path: Path, mo
 
 
 def test_closing_ends_the_thread_and_nothing_can_be_asked_after_it(tmp_path: Path) -> None:
+    def threads() -> int:
+        return sum(thread.name.startswith("store") for thread in threading.enumerate())
+
     async def run() -> None:
-        before = threading.active_count()
+        before = threads()
         store = SqliteStore(tmp_path / "frontier.db", SLOTS)
         await store.open()
-        assert threading.active_count() == before + 1
+        assert threads() == before + 1
         await store.close()
         await store.close()
-        assert threading.active_count() == before
+        assert threads() == before
         with pytest.raises(StoreUnavailable, match="not open"):
             await store.now()
 
@@ -406,9 +411,9 @@ def test_the_stores_time_does_not_follow_the_wall_clock(tmp_path: Path, monkeypa
     async def work(store: SqliteStore) -> None:
         await store.begin_run(latest_not_before_seconds=100)
         before = await store.now()
-        assert abs(before - time.time()) < 5
+        assert abs(before - time.time()) < 60
         monkeypatch.setattr(time, "time", lambda: before - 1e6)
-        assert before <= await store.now() < before + 5
+        assert before <= await store.now() < before + 60
 
     with_store(tmp_path, work)
 
@@ -442,7 +447,7 @@ def test_other_processes_notice_that_a_run_began(tmp_path: Path, monkeypatch: py
         await other.open()
         monkeypatch.setattr(time, "time", lambda: 4e9)
         await store.begin_run(latest_not_before_seconds=100)
-        assert 4e9 <= await other.now() < 4e9 + 5
+        assert 4e9 <= await other.now() < 4e9 + 60
         await other.close()
 
     with_store(tmp_path, work)

@@ -96,7 +96,7 @@ def test_another_number_of_slots_than_it_was_made_with_is_an_error(place_on_a_se
 async def _flush(place: ServerPlace) -> None:
     """As a person would who took it for another server."""
     if isinstance(place, RedisPlace):
-        async with Redis.from_url(place.server.url) as client:
+        async with Redis.from_url(place.server.url, socket_timeout=60) as client:
             await client.flushall()
         return
     connection = await asyncpg.connect(place.server.url)

@@ -18,13 +18,16 @@ import msgspec
 import pytest
 
 from gossamer.frontier.store import Counts
+from gossamer.report import screen
 from gossamer.report.progress import Terminal, View
 from gossamer.report.sample import Bound, Percentiles, ProcessUse, Sample, SystemUse
 from gossamer.report.screen import columns_of
 
 #: Longer than any answer of a terminal takes; not to get one is a failure.
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 ENVIRONMENT = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "NO_COLOR": "1"}
+#: Written by a test after all else, to know when everything before it has come; no terminal shows it.
+END = "\x1c"
 ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 
 VIEW = View(
@@ -176,12 +179,17 @@ class Seat:
             assert time.monotonic() < deadline, self.glass.text
             self.look(0.05)
 
-    def look(self, seconds: float = 0.0) -> None:
+    def take_all(self) -> None:
+        """All that was written until now: the system hands it over in its own time, but in order."""
+        os.write(self.slave, END.encode())
+        self.until(lambda: self.taken.endswith(END))
+
+    def look(self, seconds: float) -> None:
         """Take what came."""
         while select.select([self.master], [], [], seconds)[0]:
             text = os.read(self.master, 1 << 16).decode()
             self.taken += text
-            self.glass.take(text)
+            self.glass.take(text.replace(END, ""))
             seconds = 0.0
 
 
@@ -195,6 +203,12 @@ def seated(columns: int, lines: int) -> Iterator[Seat]:
         os.close(slave)
         with contextlib.suppress(OSError):
             os.close(master)
+
+
+@pytest.fixture(autouse=True)
+def _patience_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, too, the end of a terminal is waited for until all is written."""
+    monkeypatch.setattr(screen, "CLOSE_SECONDS", PATIENCE_SECONDS)
 
 
 def later(view: View, pages: int) -> View:
@@ -253,7 +267,7 @@ def test_what_stands_on_a_screen(columns: int, lines: int) -> None:
                 seat.show(terminal, later(VIEW, pages), f"{pages:,}")
             assert len(seat.glass.rows) == before
             assert seat.glass.colours == seat.glass.wrapped == 0
-        seat.look()
+        seat.take_all()
         assert seat.glass.text == [""]
         assert (seat.glass.row, seat.glass.column) == (0, 0)
 
@@ -282,7 +296,7 @@ def test_what_is_said_stays_above_the_view() -> None:
             assert seat.glass.text[3:5] == ["", "pages      12,000   42.0/s   0:03:12"]
             assert sum("pages  " in row for row in seat.glass.text) == 1
             terminal.say("the last")
-        seat.look()
+        seat.take_all()
         assert seat.glass.text == [*said, "the last"]
 
 
@@ -293,7 +307,7 @@ def test_what_is_said_scrolls_and_is_not_lost() -> None:
             for number in range(40):
                 terminal.say(f"message {number}")
                 seat.show(terminal, later(VIEW, 20_000 + number), f"20,0{number:02}")
-        seat.look()
+        seat.take_all()
         assert seat.glass.text == [f"message {number}" for number in range(40)]
 
 
@@ -312,7 +326,7 @@ def test_a_new_size_is_followed_at_once_and_leaves_no_trace(sizes: list[tuple[in
                 assert max(map(columns_of, seat.glass.text)) < columns
                 if (columns, lines) in SCREENS:
                     assert seat.glass.text[4:] == SCREENS[columns, lines][3:]
-        seat.look()
+        seat.take_all()
         assert seat.glass.text == ["said before"]
 
 
@@ -382,12 +396,13 @@ def test_an_error_leaves_a_clean_terminal() -> None:
             terminal.say("said")
             seat.show(terminal, VIEW, "11,000")
             raise RuntimeError
-        seat.look()
+        seat.take_all()
         assert seat.glass.text == ["said"]
         assert seat.glass.column == 0
 
 
-def test_a_terminal_that_takes_nothing_holds_up_nobody() -> None:
+def test_a_terminal_that_takes_nothing_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "CLOSE_SECONDS", 0.1)
     with seated(80, 24) as seat:
         terminal = seat.terminal()
         seat.show(terminal, VIEW, "11,000")
@@ -401,7 +416,7 @@ def test_a_terminal_that_takes_nothing_holds_up_nobody() -> None:
         assert writers
         termios.tcflow(seat.slave, termios.TCOON)
         seat.until(lambda: not any(thread.is_alive() for thread in writers))
-        seat.look()
+        seat.take_all()
         # The view is gone, the newest messages are there, in their order.
         numbers = [int(row.split()[1]) for row in seat.glass.text if row.startswith("message")]
         assert numbers == sorted(numbers)

@@ -20,11 +20,14 @@ def blocked(process: int) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system tells no process's signals")
 def test_signals_are_held_back_from_a_process_from_its_first_moment_and_not_from_whoever_starts_it(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = Orders(
         kind="parser", index=0, name="parser-0", owner="nobody", run=1, data=str(tmp_path), settings=Settings()
     )
+
+    # It waits for its orders, and gets none: until then it can answer nothing.
+    monkeypatch.setattr(Child, "_say", lambda _child, _line: None)
 
     async def blocked_at_its_start() -> int:
         lock = os.open(tmp_path, os.O_RDONLY)

@@ -40,9 +40,10 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 #: An idle core starts it in a second; a loaded one may need twenty times that.
 START_SECONDS = 60.0
 #: A process that was killed is gone in milliseconds, unless the disk holds it.
-END_SECONDS = 10.0
-#: For one answer; the pages that are tested are small.
-ANSWER_SECONDS = 30.0
+END_SECONDS = 60.0
+#: For one answer, or for a condition to become true. Idle, each takes a fraction of a second; this is only to end a
+#: test that hangs, and a loaded machine must never reach it.
+ANSWER_SECONDS = 60.0
 #: Between two looks at a condition: ten of them are cheap beside what the page itself does.
 LOOK_SECONDS = 0.05
 
@@ -279,7 +280,7 @@ class Page:
             raise BrowserError(f"{script:.200}: {said}")
         return answer["result"].get("value")
 
-    def wait_for(self, condition: str, seconds: float = 10.0) -> None:
+    def wait_for(self, condition: str, seconds: float = ANSWER_SECONDS) -> None:
         """Until the expression is true, in the way of JavaScript."""
         self._until(lambda: bool(self.evaluate(f"Boolean({condition})")), seconds, f"never true: {condition}")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 #: Ends the server and removes its directory when the pipe from us is closed, by whatever end of ours. A parent-death
 #: signal would follow the thread that started the server, not the process, and exists on Linux alone.
-#: Each line names the server process of the moment, an empty one says that there is none.
+#: Each line names the server process of the moment, an empty one says that there is none. A dying process may put a
+#: file into a directory that is just being removed: then it is removed again.
 GUARD = """
 pid=
 while read -r line; do pid=$line; done
@@ -17,7 +18,8 @@ if [ -n "$pid" ]; then
     while kill -0 "$pid" && [ "$tenths" -lt 50 ]; do sleep 0.1; tenths=$((tenths + 1)); done
     kill -s KILL "$pid"
 fi
-rm -rf "$2"
+tenths=0
+until rm -rf "$2" || [ "$tenths" -ge 100 ]; do sleep 0.1; tenths=$((tenths + 1)); done
 """
 
 

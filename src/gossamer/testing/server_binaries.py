@@ -29,6 +29,10 @@ POSTGRES_VARIABLE = "GOSSAMER_TEST_POSTGRES_BIN"
 PROMETHEUS_VARIABLE = "GOSSAMER_TEST_PROMETHEUS"
 LOGROTATE_VARIABLE = "GOSSAMER_TEST_LOGROTATE"
 
+#: For the answer to `--version`, which takes milliseconds. On a busy machine it must never take too long: the processes
+#: that run the tests side by side would find different servers, and so collect different tests.
+VERSION_SECONDS = 100.0
+
 #: `scripts/servers.sh` unpacks downloaded packages here, with the libraries that they need.
 UNPACKED = "servers"
 
@@ -154,7 +158,12 @@ def _ask_version(path: Path) -> ServerBinary | None:
     binary = ServerBinary(product="", version="", path=path, libraries=_libraries_for(path))
     try:
         answer = subprocess.run(  # noqa: S603 (a path that we found or that the user named)
-            [path, "--version"], env=binary.environment(), capture_output=True, text=True, timeout=20, check=False
+            [path, "--version"],
+            env=binary.environment(),
+            capture_output=True,
+            text=True,
+            timeout=VERSION_SECONDS,
+            check=False,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None

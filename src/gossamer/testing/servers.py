@@ -53,8 +53,8 @@ PORTS = range(20000, 32000)
 PORT_ATTEMPTS = 10
 
 #: initdb and recovery take 1 to 3 s on an idle core; a loaded one may need ten times that.
-START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+START_SECONDS = 180.0
+STOP_SECONDS = 60.0
 
 
 class Server:
@@ -99,10 +99,13 @@ class Server:
         """SIGKILL to the server and to every process it started; returns when all of them are gone."""
         if self._process is None:
             return
-        # Stopped first, so that it starts no child between the listing and the kill.
+        # Stopped first: it starts no child between the listing and the kill, and no child answers after another died.
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGSTOP)
         family = list(children(self._process.pid))
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
         self._process.kill()
         self._process.wait()
         for pid in family:

@@ -36,7 +36,7 @@ from gossamer.testing.servers import PostgresServer, RedisServer
 from gossamer.testing.stores.model import ModelStore
 
 #: How long a handle waits for a server that should be there: a test that hangs tells less than one that fails.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 #: URLs of one queue that stay in the memory of Redis: so few that tests reach the files behind it.
 QUEUE_IN_MEMORY = 20
 

@@ -76,6 +76,8 @@ class Asked(NamedTuple):
     name: str
     kind: int
     over_udp: bool
+    identity: int
+    """Of the message: a question that is sent again, because its answer was late, has the same one."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +183,7 @@ class Resolver:
         query = parse_query(message)
         if query is None:
             return
-        self.log.append(Asked(time.monotonic_ns(), query.name, query.kind, over_udp))
+        self.log.append(Asked(time.monotonic_ns(), query.name, query.kind, over_udp, query.identity))
         reply = self._reply(query)
         if reply.delay_seconds is None:
             return
