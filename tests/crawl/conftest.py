@@ -32,8 +32,12 @@ from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.processes import WebProcesses
 
-#: Longer than any run of these tests takes; a crawl that hangs is a failure, not a hanging test.
-PATIENCE_SECONDS = 100.0
+#: Longer than any run of these tests takes, on a busy machine too; a crawl that hangs is a failure, not a hanging test.
+PATIENCE_SECONDS = 300.0
+#: Of a whole test that says nothing else: some have several runs.
+TEST_SECONDS = 900
+#: The simulated web answers at once, but a busy machine may serve it late: no test of an honest site is about that.
+PATIENT = ("--connect-timeout=100", "--tls-timeout=100", "--header-timeout=100", "--fetch-timeout=200", "--min-rate=0")
 
 #: The kinds of stores, and the fixture that has the server of each.
 STORES = {"sqlite": None, "redis": "redis_server", "postgresql": "postgres_server"}
@@ -55,6 +59,12 @@ def on_server(kind: str) -> Any:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every store, whatever GOSSAMER_TEST_STORES names")
     config.addinivalue_line("markers", "embedded(reason): runs on SQLite alone")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -95,7 +105,9 @@ def _rows_of(parts: Sequence[Path]) -> list[dict[str, Any]]:
 class Crawls:
     """Crawls of one simulated web into one data directory, each a process of its own."""
 
-    def __init__(self, directory: Path, web: WebProcesses, store: str) -> None:
+    def __init__(self, directory: Path, web: WebProcesses, store: str, flags: Sequence[str] = PATIENT) -> None:
+        """Every new crawl has the flags; those of a test come after them."""
+        self.flags = flags
         self.data = directory / "crawl"
         self.web = web
         self.store = store
@@ -118,6 +130,7 @@ class Crawls:
             "--backoff=0.2",
             f"--store={self.store}",
             f"--connect-to=http=127.0.0.1:{self.web.http_port},https=127.0.0.1:{self.web.https_port}",
+            *self.flags,
             *flags,
         )
 
@@ -144,9 +157,11 @@ class Crawls:
     def judge(self, *, seeds: Sequence[str] | None = None, delay: float = 0.0, **rules: Any) -> Audit:
         """By the web server's log of all runs so far."""
         told = Rules(seeds=seeds or self.graph.seeds(), delay_seconds=delay, files=False, **rules)
-        return audit(access_log.read(self.web.log_files), self.graph, told)
+        return audit(self.requests(), self.graph, told)
 
     def requests(self) -> list[access_log.Request]:
+        """All that were answered until now, and those that were cut off."""
+        self.web.flush()
         return list(access_log.read(self.web.log_files))
 
     def pages(self) -> list[dict[str, Any]]:
@@ -161,6 +176,12 @@ class Crawls:
 
     def logs(self) -> str:
         return "\n".join(file.read_text("utf-8") for file in sorted((self.data / "log").glob("*.log")))
+
+    def log_entries(self) -> list[dict[str, Any]]:
+        """Whole lines of all logs: of a crawl that runs, the end of one may still be missing."""
+        files = sorted((self.data / "log").glob("*.log"))
+        lines = [line for file in files for line in file.read_bytes().splitlines(keepends=True)]
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
     def end_stragglers(self) -> None:
         """Processes of the last run that did not leave when their leader was killed: those that a test has stopped."""
@@ -203,7 +224,7 @@ def assert_each_once(pages: Sequence[dict[str, Any]], expected: set[str]) -> Non
 @contextlib.contextmanager
 def crawls_of(web: Web, directory: Path, store: str, *, hostile: bool = False) -> Iterator[Crawls]:
     with WebProcesses(web, log_directory=directory / "web", hostile=hostile) as serving:
-        crawls = Crawls(directory, serving, store)
+        crawls = Crawls(directory, serving, store, () if hostile else PATIENT)
         try:
             yield crawls
         finally:

@@ -15,19 +15,20 @@ import pytest
 from gossamer.spool.directory import Backlog, SpoolDirectory
 from gossamer.spool.writer import SEGMENT_OUTCOMES
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
-from tests.crawl.test_deaths import children
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
+from tests.crawl.test_deaths import children, until
 from tests.crawl.test_stopping import until_pages_are_fetched
 
 #: Sites answer in a twentieth of a second: so a fetcher makes some 200 requests a second.
 WORKERS = 10
+PARSERS = 2
 #: Of one fetcher: what it has leased for its workers, as much in reserve, and what its open segment holds.
 IN_FLIGHT = 2 * WORKERS + SEGMENT_OUTCOMES
 #: What a segment holds of a page besides its body: the lease and the answer's head.
 HEAD_BYTES = 2_000
-#: How long the spool has to stay as it is before it counts as standing: several looks of the feeder, which looks four
-#: times a second, and a segment's half-second.
-STILL_SECONDS = 2.5
+#: How long the spool has to stay as it is, and no request to come, before both count as standing: several looks of the
+#: feeder, which looks four times a second, and a segment's half-second; and as much for a machine that is busy.
+STILL_SECONDS = 4.0
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ class StandingParsers:
     """All parsers stand still; in the end they go on, also if the test fails."""
 
     def __init__(self, crawls: Crawls) -> None:
+        until(lambda: len(children(crawls, "parser")) == PARSERS, "a parser does not start")
         self.pids = children(crawls, "parser")
 
     def __enter__(self) -> Self:
@@ -74,11 +76,12 @@ class StandingParsers:
 
 
 def until_still(crawls: Crawls, running: subprocess.Popen[str], parsers: StandingParsers, *, over: Backlog) -> Backlog:
-    """The spool above one of two limits, when it has not changed for some time."""
+    """The spool above one of two limits, when neither it nor the number of requests has changed for some time."""
     spool = SpoolDirectory(crawls.data / "spool")
-    deadline = time.monotonic() + 60
-    backlog, since = spool.backlog(), time.monotonic()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    seen, since = (spool.backlog(), len(crawls.requests())), time.monotonic()
     while True:
+        backlog = seen[0]
         assert running.poll() is None, "the crawl ended before"
         assert time.monotonic() < deadline, f"the spool does not come to rest: {backlog}"
         is_over = backlog.pages > over.pages or backlog.bytes > over.bytes
@@ -88,8 +91,8 @@ def until_still(crawls: Crawls, running: subprocess.Popen[str], parsers: Standin
             parsers.stop_elsewhere()
             since = time.monotonic()
         time.sleep(0.05)
-        if (now := spool.backlog()) != backlog:
-            backlog, since = now, time.monotonic()
+        if (now := (spool.backlog(), len(crawls.requests()))) != seen:
+            seen, since = now, time.monotonic()
 
 
 def judge_whole(crawls: Crawls, summary: dict[str, object]) -> None:
@@ -110,15 +113,11 @@ def test_the_spool_stops_at_the_hard_limit_in_pages_and_the_fetchers_go_on_when_
         f"--hard-limit={hard}",
         f"--fetcher-workers={WORKERS}",
         f"--num-fetcher-processes={fetchers}",
-        "--num-parser-processes=2",
+        f"--num-parser-processes={PARSERS}",
     )
     until_pages_are_fetched(slow_web, 150, running)
     with StandingParsers(slow_web) as parsers:
-        assert len(parsers.pids) == 2
         backlog = until_still(slow_web, running, parsers, over=Backlog(hard, 1 << 60))
-        requests = len(slow_web.requests())
-        time.sleep(1)
-        assert len(slow_web.requests()) == requests
         print(f"overshoot: {backlog.pages - hard} pages over {hard}, {fetchers} fetchers")
         assert hard < backlog.pages <= hard + fetchers * IN_FLIGHT
     summary = slow_web.end(running)
@@ -129,13 +128,15 @@ def test_the_spool_stops_at_the_hard_limit_in_pages_and_the_fetchers_go_on_when_
 
 def test_the_spool_stops_at_the_hard_limit_in_bytes_and_the_fetchers_go_on_when_it_is_read(slow_web: Crawls) -> None:
     hard = 4 << 20
-    running = slow_web.start("--spool-bytes=4MiB", f"--fetcher-workers={WORKERS}")
+    running = slow_web.start(
+        "--spool-bytes=4MiB",
+        f"--fetcher-workers={WORKERS}",
+        "--num-fetcher-processes=1",
+        f"--num-parser-processes={PARSERS}",
+    )
     until_pages_are_fetched(slow_web, 150, running)
     with StandingParsers(slow_web) as parsers:
         backlog = until_still(slow_web, running, parsers, over=Backlog(1 << 60, hard))
-        requests = len(slow_web.requests())
-        time.sleep(1)
-        assert len(slow_web.requests()) == requests
         print(f"overshoot: {backlog.bytes - hard} bytes over {hard}, {backlog.bytes // backlog.pages} a page")
     summary = slow_web.end(running)
     largest = max(page["received_bytes"] for page in slow_web.pages()) + HEAD_BYTES

@@ -14,11 +14,14 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gossamer.records import Result
+from gossamer.spool.segment import read_segment
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of, fetches_in, pages_in
 from tests.crawl.test_deaths import processes, until
@@ -228,14 +231,53 @@ SEGMENTS = 12
 DELAY_SECONDS = 0.1
 
 
-def kill_in_mid_crawl(crawls: Crawls) -> None:
-    """Everything at once, before the first commit: the parser has claimed all segments so far."""
-    running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=1", delay=DELAY_SECONDS)
-    claimed = crawls.data / "spool" / "claimed" / "parser-0"
-    until(lambda: len(list(claimed.glob("*.seg"))) >= SEGMENTS, "the crawl does not get on")
-    for pid in (running.pid, *processes(crawls).started):
+#: So that no parser commits before it is told to, however long it takes until there are so many segments.
+NO_COMMIT = ("--commit-pages=100000", "--commit-interval=86400")
+
+
+def uncommitted(crawls: Crawls) -> list[Path]:
+    """Segments that the parser has claimed and the store knows, but for those that a commit names: it removes them.
+
+    One that has nothing but attempts, whose URLs are back in their queues, is not known to the store: in `open` it is
+    removed, damaged or not.
+    """
+    claimed = sorted((crawls.data / "spool" / "claimed" / "parser-0").glob("*.seg"))
+    record = crawls.data / "commit" / "parser-0.json"
+    named = msgspec.json.decode(record.read_bytes())["segments"] if record.exists() else []
+    return [path for path in claimed if path.relative_to(crawls.data).as_posix() not in named and has_results(path)]
+
+
+def has_results(segment: Path) -> bool:
+    try:
+        return any(outcome.result is not Result.RETRY for outcome in read_segment(segment))
+    except FileNotFoundError:
+        return False  # a commit was quicker
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
+
+
+def is_stopped(pid: int) -> bool:
+    """What it was told by the system to do at that moment is done, too."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"T", "Z"}
+
+
+def kill_in_mid_crawl(crawls: Crawls) -> None:
+    """Everything at once, when the parser has claimed some segments that it has not committed."""
+    running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=1", *NO_COMMIT, delay=DELAY_SECONDS)
+    while True:
+        until(lambda: len(uncommitted(crawls)) >= SEGMENTS, "the crawl does not get on")
+        everybody = (running.pid, *processes(crawls).started)
+        # The leader has the parser commit when there is nothing to fetch; stopped, it cannot be about to.
+        send(everybody, signal.SIGSTOP)
+        until(lambda everybody=everybody: all(map(is_stopped, everybody)), "a process does not stop")
+        if len(uncommitted(crawls)) >= SEGMENTS:
+            break
+        send(everybody, signal.SIGCONT)
+    send(everybody, signal.SIGKILL)
     running.communicate()
 
 
@@ -251,7 +293,8 @@ def test_random_bytes_in_the_spool_are_rejected_and_cost_no_page(killed: Crawls)
     dice = random.Random(20)
     spool = killed.data / "spool"
     # Any of them could be in any of these places: accepted by the store and not yet published, or not yet claimed.
-    damaged = sorted((spool / "claimed" / "parser-0").glob("*.seg"))[:SEGMENTS]
+    damaged = uncommitted(killed)[:SEGMENTS]
+    assert len(damaged) == SEGMENTS
     for number, segment in enumerate(damaged):
         length = segment.stat().st_size
         segment.write_bytes(dice.randbytes([length, length // 2, 0, length + 99][number % 4]))

@@ -22,7 +22,7 @@ import pytest
 from gossamer.testing.holdings import Answered, Holdings, holdings
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.pages import Pages
-from tests.crawl.conftest import Crawls, crawls_of
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, crawls_of
 from tests.crawl.test_deaths import children, processes
 from tests.crawl.test_stopping import until_pages_are_fetched
 
@@ -149,7 +149,8 @@ def test_pages_are_in_every_file_once_whatever_parsers_and_trees_are_killed(tmp_
     killed: Counter[str] = Counter()
     with crawls_of(web, tmp_path, store) as crawls:
         trees = DEATHS // PARSERS_PER_TREE
-        every = len(crawls.expected_pages()) // (DEATHS + trees + 1)
+        # All of them in the first half, so that the crawl is not over before the last.
+        every = len(crawls.expected_pages()) // (2 * (DEATHS + trees) + 1)
         running = crawls.start(*flags)
         while killed["parser"] < DEATHS or killed["tree"] < trees:
             until_pages_are_fetched(crawls, every * (killed.total() + 1), running)
@@ -181,7 +182,7 @@ def committed(crawls: Crawls) -> int:
 
 
 def until_committed(crawls: Crawls, running: subprocess.Popen[str], *, after: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while committed(crawls) == after:
         assert running.poll() is None, "the crawl ended before"
         assert time.monotonic() < deadline, "no commit"

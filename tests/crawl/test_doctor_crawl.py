@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gossamer.cli.main import command_module, command_parser
+from gossamer.look import processes
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import Crawls, crawls_of
 
@@ -26,8 +27,8 @@ WEB = Web(
     crawl_delay_seconds=0.1,
     retry_after_seconds=0,
 )
-#: Longer than a busy machine takes to start a crawl.
-PATIENCE_SECONDS = 60.0
+#: Longer than a busy machine takes to start a crawl, and a busy process to answer.
+PATIENCE_SECONDS = 100.0
 FEW = ("--num-fetcher-processes=2", "--num-parser-processes=1", "--metrics-port=0", "--ui-port=0")
 
 
@@ -56,8 +57,12 @@ def wait_for_pages(crawls: Crawls, process: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.timeout(180)
-def test_every_process_of_a_crawl_answers_twice_and_goes_on_as_if_it_had_not_been_asked(tmp_path: Path) -> None:
+@pytest.mark.timeout(400)
+def test_every_process_of_a_crawl_answers_twice_and_goes_on_as_if_it_had_not_been_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every process answers, however busy the machine is.
+    monkeypatch.setattr(processes, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     with crawls_of(WEB, tmp_path, "sqlite") as crawls:
         process = crawls.start(*FEW, delay=0.1)
         wait_for_pages(crawls, process)
@@ -81,7 +86,8 @@ def test_every_process_of_a_crawl_answers_twice_and_goes_on_as_if_it_had_not_bee
     for before, now in zip(first["diagnoses"], second["diagnoses"], strict=True):
         assert (before["last_at"], now["last_at"]) == (None, before["at"])
         assert any(one["was_there"] for one in now["objects"]["largest"])
-        assert now["cpu_seconds"] < 3
+        # It ends: the search for large objects has a budget of CPU time, of which this is many times as much.
+        assert now["cpu_seconds"] < 30
     assert after.code == 0
     assert "is not running" in after.out
     assert "no problem was found" in after.out

@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,17 @@ from gossamer.testing.web.graph import Web
 from gossamer.testing.web.policies import Policy, PolicyMix
 from gossamer.testing.web.sites import Kind
 from tests.crawl.conftest import Crawls, crawls_of
+from tests.crawl.test_deaths import children
 
 Explain = Callable[..., dict[str, Any]]
 
 #: As few processes as can be: what is asked about does not depend on it.
 FEW = ("--num-fetcher-processes=1", "--num-parser-processes=1")
 #: Longer than a busy machine takes to start a crawl.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 100.0
+#: Longer than the web or a parser is stopped for, so that no request fails by it.
+LONG_TIMEOUTS = tuple(f"--{what}-timeout=300" for what in ("connect", "tls", "header", "fetch"))
+CRAWL_DELAY_SECONDS = 300.0
 
 
 @pytest.fixture
@@ -41,6 +47,25 @@ def site_with(web: Web, policy: Policy) -> int:
     return next(index for index in range(web.sites) if web.policy(web.site_name(index)) is policy)
 
 
+@contextlib.contextmanager
+def stopped(pids: Sequence[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def parsers_of(crawls: Crawls) -> list[int]:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := children(crawls, "parser")):
+        assert time.monotonic() < deadline, "there is never a parser"
+        time.sleep(0.05)
+    return found
+
+
 def until(explain: Explain, crawls: Crawls, process: subprocess.Popen[str], url: str, *verdicts: str) -> dict[str, Any]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     found: dict[str, Any] = {}
@@ -53,40 +78,49 @@ def until(explain: Explain, crawls: Crawls, process: subprocess.Popen[str], url:
     return found
 
 
+@pytest.mark.timeout(400)
 def test_a_crawl_is_explained_while_it_runs_when_it_was_stopped_and_after_an_exclusion(
     tmp_path: Path, store: str, explain: Explain
 ) -> None:
     web = Web(
         sites=24,
-        pages=12,
+        pages=60,
         links_per_page=10,
         median_bytes=2_000,
         multi_host_share=0.0,
         robots=PolicyMix(1, 1, 0, 1, 0, 0, 0, 0, 1, 1),
-        crawl_delay_seconds=90.0,
-        latency_median_seconds=2.0,
-        latency_sigma=0.0,
+        crawl_delay_seconds=CRAWL_DELAY_SECONDS,
     )
     sites = {policy: site_with(web, policy) for policy in (Policy.OPEN, Policy.DELAY, Policy.FORBIDDEN, Policy.FAILING)}
     seeds = {policy: web.home(index) for policy, index in sites.items()}
     inner = web.site(sites[Policy.DELAY]).url(1)  # its home page links to it
     elsewhere = web.home(next(index for index in range(web.sites) if index not in sites.values()))
     trap = f"{seeds[Policy.OPEN]}{'a/b/' * 4}"
-    command_module("explain")  # it takes a while to be imported, and a lease is short
     with crawls_of(web, tmp_path, store) as crawls:
-        running = crawls.start("--scope=seeds", "--backoff=60", *FEW, seeds=list(seeds.values()), delay=0.5)
-        leased = until(explain, crawls, running, seeds[Policy.DELAY], "leased")
-        assert leased["is_running"]
-        assert leased["site"]["owner"] in leased["summary"]
-        until(explain, crawls, running, seeds[Policy.DELAY], "spooled")
+        # While the web stands still, what is asked for stays leased; while the parser does, it stays spooled.
+        with contextlib.ExitStack() as unparsed:
+            with stopped(crawls.web.pids):
+                running = crawls.start(
+                    *("--scope=seeds", "--backoff=600", "--commit-interval=1", *LONG_TIMEOUTS, *FEW),
+                    seeds=list(seeds.values()),
+                    delay=2.5,
+                )
+                leased = until(explain, crawls, running, seeds[Policy.DELAY], "leased")
+                assert leased["is_running"]
+                assert leased["site"]["owner"] in leased["summary"]
+                unparsed.enter_context(stopped(parsers_of(crawls)))
+            until(explain, crawls, running, seeds[Policy.DELAY], "spooled")
         # Its links are admitted when its home page is parsed, and then wait for the Crawl-delay.
         waiting = until(explain, crawls, running, inner, "queued")
-        assert 30 < waiting["site"]["wait_seconds"] <= 90
-        assert waiting["site"]["gap_seconds"] == 90
+        assert CRAWL_DELAY_SECONDS / 2 < waiting["site"]["wait_seconds"] <= CRAWL_DELAY_SECONDS
+        assert waiting["site"]["gap_seconds"] == CRAWL_DELAY_SECONDS
         assert waiting["robots"]["access"] == "allowed"
         assert waiting["via"] == seeds[Policy.DELAY]
-        until(explain, crawls, running, web.site(sites[Policy.OPEN]).url(1), "queued", "leased", "spooled")
+        linked = web.site(sites[Policy.OPEN]).url(1)
+        until(explain, crawls, running, linked, "queued", "leased", "spooled", "fetched")
         until(explain, crawls, running, seeds[Policy.FAILING], "backing-off")
+        for policy, verdict in {Policy.OPEN: "fetched", Policy.DELAY: "fetched", Policy.FORBIDDEN: "refused"}.items():
+            until(explain, crawls, running, seeds[policy], verdict)
         assert (explain(crawls, elsewhere)["verdict"], explain(crawls, elsewhere)["refusal"]["reason"]) == (
             "refused",
             "scope",
@@ -119,7 +153,12 @@ def test_a_crawl_is_explained_while_it_runs_when_it_was_stopped_and_after_an_exc
         left = next(url for url in unasked if explain(crawls, url)["verdict"] == "queued")
         excluded = tmp_path / "excluded"
         excluded.write_text(f"{seeds[Policy.OPEN]}\n", "utf-8")
-        crawls.resume(f"--exclude-file={excluded}", "--max-duration=2")
+        running = crawls.start_again(f"--exclude-file={excluded}")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while explain(crawls, left)["state"] != "finished":
+            assert time.monotonic() < deadline, f"{left} is never finished"
+            time.sleep(0.1)
+        crawls.interrupt(running)
         later = explain(crawls, left)
         assert (later["verdict"], later["refusal"]["reason"]) == ("excluded-later", "excluded")
         assert later["state"] == "finished"

@@ -47,8 +47,8 @@ DELAY_SECONDS = 0.1
 SITE_URLS = 150
 FETCHER_GROWTH_BYTES = 64 << 20
 LATE_MILLISECONDS = 1000
-#: Twice what it takes on two processors that others use as well: a crawl that hangs is a failure, not a hanging test.
-PATIENCE_SECONDS = 120.0
+#: Many times what it takes on two processors of its own: a crawl that hangs is a failure, not a hanging test.
+PATIENCE_SECONDS = 300.0
 FLAGS = (
     "--num-fetcher-processes=2",
     "--num-parser-processes=1",
@@ -57,17 +57,19 @@ FLAGS = (
     "--backoff=0.01",
     "--max-failures=1000",
     "--max-attempts=1",
-    "--dns-timeout=3",
-    "--connect-timeout=2",
-    "--tls-timeout=2",
-    "--header-timeout=4",
-    "--fetch-timeout=8",
+    # Short, for the test lasts four times the last two (h37 asks for robots.txt so often); and longer than good sites,
+    # which have one attempt, are late on a busy machine.
+    "--dns-timeout=6",
+    "--connect-timeout=6",
+    "--tls-timeout=6",
+    "--header-timeout=6",
+    "--fetch-timeout=10",
 )
 #: Outcomes that show how a reference ended only if its target was leased.
 LEASED = {Expected.DONE, Expected.ADDRESS, Expected.DISALLOWED, Expected.SEEN}
 
 #: A server that plays fifty hostile sites on a busy machine, as to when a client has left.
-SERVER_LATENESS_SECONDS = 2.0
+SERVER_LATENESS_SECONDS = 6.0
 HOSTILE = re.compile(r"\bh\d\d(-[\w-]+)?\.test\Z")
 ROBOTS_HOP = re.compile(r"\bh40\.test/hop\?")
 ROBOTS_ROWS = re.compile(r"\b(h37|h38|h38-long|h39|h40|h40-rules)\.test/")
@@ -156,7 +158,9 @@ def lags(crawls: Crawls) -> list[dict[str, int]]:
 @pytest.mark.long
 @pytest.mark.timeout(2 * PATIENCE_SECONDS)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of processes is read from /proc")
-def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_whole(tmp_path: Path, store: str) -> None:
+def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_whole(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = Web(sites=100, pages=10, links_per_page=20, median_bytes=8_000, https_share=0.3)
     seeds = [*web.seeds(), *(seed for seed in hostile_seeds() if seed not in LATER)]
     with (
@@ -166,6 +170,8 @@ def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_who
         good = crawls.expected_pages()
         fetchers, parsers = Memory(), Memory()
         with Tap(crawls.data / "spool", tmp_path / "tap") as tap:
+            for name, text in tap.environment.items():
+                monkeypatch.setenv(name, text)
             crawl = crawls.start(f"--resolver=127.0.0.1:{port}", *FLAGS, seeds=seeds, delay=DELAY_SECONDS)
             with crawl:
                 try:
@@ -258,14 +264,17 @@ def assert_refusals_are_counted(refused: dict[str, int]) -> None:
     assert counted >= expected
 
 
+@pytest.mark.timeout(2 * PATIENCE_SECONDS)
 def test_a_page_that_needs_more_memory_than_a_parser_has_is_lost_alone(tmp_path: Path, store: str) -> None:
     web = Web(sites=5, pages=5, links_per_page=5, median_bytes=4_000)
     with crawls_of(web, tmp_path, store, hostile=True) as crawls:
         poison = "http://h31.test/million"
         # Of which 6,000 links are taken: what needs the memory is a tree of two million nodes.
-        summary = crawls.crawl(
+        crawl = crawls.start(
             "--max-body=64MiB", "--max-parse-bytes=64MiB", "--max-depth=0", seeds=[poison, *web.seeds()]
         )
+        crawl.wait(PATIENCE_SECONDS)  # what it says is short enough for a pipe
+        summary = crawls.end(crawl)
         assert summary["failures"] == {Reason.PARSE_CRASH: 1}
         assert summary["restarts"] == 2
         assert_each_once(crawls.pages(), crawls.expected_pages() & set(web.seeds()))
@@ -306,6 +315,7 @@ def test_a_loop_that_is_held_up_knows_it_and_by_whom() -> None:
 
     asyncio.run(hold_up())
     assert lag.most_seconds >= 0.2
+    lag = LoopLag()
     lag.note(late_seconds=3.0, used_seconds=2.5)
     lag.note(late_seconds=0.1, used_seconds=9.0)
     assert lag.numbers() == {"loop_lag_ms_max": 3000, "loop_lag_own_ms_max": 2500}

@@ -1,6 +1,8 @@
 """The logs of a running crawl under a real logrotate, with the file of deploy/: nothing is lost, nothing is doubled."""
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections import defaultdict
@@ -63,10 +65,14 @@ def lines_in(files: list[Path]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.servers
 @pytest.mark.embedded("the store writes no log")
+@pytest.mark.timeout(300)
 def test_no_line_is_lost_or_doubled_when_logrotate_moves_the_logs_of_a_running_crawl(
     small_web: Crawls, logrotate_binary: ServerBinary, tmp_path: Path
 ) -> None:
     rotation = Rotation(logrotate_binary, small_web, tmp_path)
+    # Nothing is fetched before all processes are there, however long a busy machine takes to start them.
+    for pid in small_web.web.pids:
+        os.kill(pid, signal.SIGSTOP)
     process = small_web.start(
         "--num-fetcher-processes=2",
         "--num-parser-processes=2",
@@ -74,7 +80,9 @@ def test_no_line_is_lost_or_doubled_when_logrotate_moves_the_logs_of_a_running_c
         "--log-bytes=0",
         "--ui-port=0",
         "--metrics-port=0",
-        delay=0.8,
+        *(f"--{what}-timeout=300" for what in ("connect", "tls", "header", "fetch")),
+        # Half a minute at least for the rotations, which take eight seconds.
+        delay=1.5,
     )
     log = small_web.data / "log"
 
@@ -83,6 +91,14 @@ def test_no_line_is_lost_or_doubled_when_logrotate_moves_the_logs_of_a_running_c
         return path.stat().st_size if path.exists() else 0
 
     until = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while not all((log / f"{name}.log").exists() for name in PROCESSES):
+            assert process.poll() is None, "the crawl ended at once"
+            assert time.monotonic() < until, "not all processes are started"
+            time.sleep(0.02)
+    finally:
+        for pid in small_web.web.pids:
+            os.kill(pid, signal.SIGCONT)
     for turn in range(ROTATIONS + 1):
         # Each has written to the file of its name since the last rotation: they all follow.
         while not all(said(name) for name in PROCESSES):

@@ -25,9 +25,18 @@ from tests.crawl.conftest import Crawls, crawls_of
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 
-#: Small pages, and so many that a parser commits while the crawl runs: it does so every thousand outcomes.
+#: Small pages, and so many that a parser commits several times while the crawl runs.
 WEB = Web(sites=40, pages=32, links_per_page=8, median_bytes=600, crawl_delay_seconds=0.05, retry_after_seconds=0)
+#: With timeouts that no request meets while the web is stopped.
+FLAGS = (
+    *("--num-fetcher-processes=1", "--num-parser-processes=1", "--commit-pages=100"),
+    *(f"--{what}-timeout=300" for what in ("connect", "tls", "header", "fetch")),
+)
+#: After these the web is stopped until pages are seen; they are a third of all, and several commits.
+REQUESTS_BEFORE_STOP = 500
+LEAST_PAGES = 20
 LEAST_LOOKS = 3
+PATIENCE_SECONDS = 100.0
 
 INTERRUPTIBLE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -87,13 +96,37 @@ def look(data: Path) -> Seen:
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     with crawls_of(WEB, tmp_path_factory.mktemp("looking"), "sqlite") as crawls:
-        process = crawls.start("--num-fetcher-processes=1", "--num-parser-processes=1")
-        seen: list[Seen] = []
-        while process.poll() is None:
-            if (crawls.data / "processes.json").exists():
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        # The crawl cannot end before it was looked at: at its beginning and in its middle the web stands still.
+        with stopped(crawls):
+            process = crawls.start(*FLAGS)
+            while not (crawls.data / "processes.json").exists():
+                assert time.monotonic() < deadline, "the crawl does not begin"
+                time.sleep(0.05)
+            seen = [look(crawls.data)]
+        while len(crawls.requests()) < REQUESTS_BEFORE_STOP:
+            assert time.monotonic() < deadline, "the crawl does not get on"
+            time.sleep(0.02)
+        with stopped(crawls):
+            while seen[-1].counted < LEAST_PAGES or len(seen) < LEAST_LOOKS:
+                assert time.monotonic() < deadline, "there are no pages"
                 seen.append(look(crawls.data))
+        while process.poll() is None:
+            seen.append(look(crawls.data))
             time.sleep(0.5)
         yield Looked(crawls, crawls.end(process), seen)
+
+
+@contextlib.contextmanager
+def stopped(crawls: Crawls) -> Iterator[None]:
+    """The servers of the web stand still: what was asked of them is answered later."""
+    for pid in crawls.web.pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in crawls.web.pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 # --- while it runs ----------------------------------------------------------------------------------------------------
@@ -191,7 +224,7 @@ def test_a_killed_leader_is_not_running(looked: Looked, tmp_path: Path) -> None:
 def test_watching_writes_a_line_for_each_look_and_ends_with_an_interrupt(looked: Looked) -> None:
     watching = subprocess.Popen(
         # Whoever starts the tests may have told them to ignore interrupts, as a shell does in the background.
-        [sys.executable, "-c", INTERRUPTIBLE, "status", looked.data, "--watch", "0.1"],
+        [sys.executable, "-c", INTERRUPTIBLE, "status", looked.data, "--watch", "0.5"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -200,7 +233,7 @@ def test_watching_writes_a_line_for_each_look_and_ends_with_an_interrupt(looked:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(2)]
         watching.send_signal(signal.SIGINT)
-        _, errors = watching.communicate(timeout=30)
+        _, errors = watching.communicate(timeout=PATIENCE_SECONDS)
     assert (watching.returncode, errors) == (0, "")
     for line in lines:
         assert f"not running  {looked.summary['pages']:,} pages" in line

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,16 @@ from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
 from tests.conftest import present
 from tests.contract.test_deploy import DEPLOY, alert_rules, metric_of, panel_queries
-from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of, fetches_in
+from tests.crawl.conftest import PATIENCE_SECONDS, assert_each_once, crawls_of, fetches_in
 from tests.crawl.test_deaths import children
 from tests.crawl.test_stopping import until_pages_are_fetched
 
 #: Longer than the crawl lasts: what is asked for is all that was scraped.
 ALL_SECONDS = 3600
+#: With it the crawl lasts ten seconds at least, so that it is not over before a process was killed.
+DELAY_SECONDS = 0.5
+#: Longer than the web is stopped.
+LONG_TIMEOUTS = tuple(f"--{what}-timeout=300" for what in ("connect", "tls", "header", "fetch"))
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def until(is_so: Callable[[], object], running: subprocess.Popen[str]) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "this never came"
         assert running.poll() is None, "the crawl was over too soon"
-        time.sleep(0.005)
+        time.sleep(0.05)
 
 
 def configured(metrics: str) -> dict[str, str]:
@@ -58,21 +63,24 @@ def configured(metrics: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def held_at_its_end(crawls: Crawls, running: subprocess.Popen[str]) -> Iterator[None]:
-    """When everything is crawled the leader waits for its parsers to leave; one of them is kept from it."""
-    log = crawls.data / "log" / "leader.log"
-    until(lambda: '"stopping: ' in log.read_text(), running)
-    parser = children(crawls, "parser")[0]
-    os.kill(parser, signal.SIGSTOP)
+def stopped(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
     try:
         yield
-        assert running.poll() is None, "the parser left before it was stopped"
     finally:
-        os.kill(parser, signal.SIGCONT)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
-def value(prometheus: PrometheusServer, expression: str) -> float:
-    found = prometheus.query(expression)
+def newest(prometheus: PrometheusServer) -> tuple[float, float]:
+    """When the leader was last scraped, and for how long the crawl had run by its newest sample."""
+    found = prometheus.raw("crawler_uptime_seconds", seconds=ALL_SECONDS)
+    return found[0].samples[-1] if found else (0.0, 0.0)
+
+
+def value(prometheus: PrometheusServer, expression: str, at: float) -> float:
+    found = prometheus.query(expression, at=at)
     assert len(found) == 1, f"{expression}: {found}"
     return found[0].value
 
@@ -95,55 +103,74 @@ def is_kept(request: Request, unwanted: set[str]) -> bool:
     return request.path != "/robots.txt" and request.status not in {429, 503} and url not in unwanted
 
 
+def rules_of(prometheus: PrometheusServer) -> list[dict[str, Any]]:
+    return [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+
+
 def substituted(query: str) -> str:
     return query.replace("$instance", ".*").replace("$__rate_interval", "5m")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_real_prometheus_has_the_auditors_totals_though_processes_were_killed(
     prometheus_binary: ServerBinary, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     web = Web(sites=20, pages=20, links_per_page=30, median_bytes=8_000, https_share=0.3)
     with crawls_of(web, tmp_path, redis_server.url) as crawls:
-        running = crawls.start(
-            "--num-fetcher-processes=2",
-            "--num-parser-processes=2",
-            f"--metrics-port={free_port()}",
-            "--ui-port=0",
-            delay=0.1,
-        )
-        until(lambda: read_addresses(crawls.data), running)
-        addresses = read_addresses(crawls.data)
-        assert addresses is not None
-        assert addresses.metrics is not None
-        with PrometheusServer(prometheus_binary, configured(addresses.metrics)) as prometheus:
+        with contextlib.ExitStack() as held:
+            # A parser that is stopped before there is anything to parse holds up nothing but the leader's end, which
+            # waits for all parsers to leave.
+            with stopped(crawls.web.pids):
+                running = crawls.start(
+                    "--num-fetcher-processes=2",
+                    "--num-parser-processes=2",
+                    f"--metrics-port={free_port()}",
+                    "--ui-port=0",
+                    *LONG_TIMEOUTS,
+                    delay=DELAY_SECONDS,
+                )
+                until(lambda: len(children(crawls, "parser")) == 2, running)
+                idle, _ = children(crawls, "parser")
+                held.enter_context(stopped([idle]))
+            until(lambda: read_addresses(crawls.data), running)
+            addresses = read_addresses(crawls.data)
+            assert addresses is not None
+            assert addresses.metrics is not None
+            prometheus = held.enter_context(PrometheusServer(prometheus_binary, configured(addresses.metrics)))
+
+            def busy(kind: str) -> list[int]:
+                return [pid for pid in children(crawls, kind) if pid != idle]
+
             for kind, after in (("fetcher", 60), ("parser", 140)):
                 until_pages_are_fetched(crawls, after, running)
-                until(lambda kind=kind: bool(children(crawls, kind)), running)  # type: ignore[misc]
-                os.kill(children(crawls, kind)[0], signal.SIGKILL)
-            with held_at_its_end(crawls, running):
-                seen = value(prometheus, "crawler_uptime_seconds")
-                # The first may have been taken at the moment of stopping.
-                for _ in range(2):
-                    until(lambda seen=seen: value(prometheus, "crawler_uptime_seconds") > seen, running)  # type: ignore[misc]
-                    seen = value(prometheus, "crawler_uptime_seconds")
-                with urllib.request.urlopen(addresses.metrics, timeout=10) as answer:
-                    exposition = answer.read().decode()
-                requests = crawls.requests()
-                totals = {name: value(prometheus, f"sum({name})") for name in BY_NAME if name.endswith("_total")}
-                fetches = {one.labels["fetch_type"]: one.value for one in prometheus.query("crawler_fetches_total")}
-                fetched_pages = value(prometheus, 'crawler_outcomes_total{outcome="page"}')
-                deaths = value(prometheus, 'crawler_errors_total{error_type="process-death"}')
-                answered = value(prometheus, 'crawler_fetch_phase_seconds_count{phase="total"}')
-                queries = {where: prometheus.query(substituted(query)) for where, query in panel_queries().items()}
-                rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
-                scraped = prometheus.raw('{job="gossamer"}', seconds=ALL_SECONDS)
-            summary = crawls.end(running)
+                until(lambda kind=kind: bool(busy(kind)), running)  # type: ignore[misc]
+                os.kill(busy(kind)[0], signal.SIGKILL)
+            log = crawls.data / "log" / "leader.log"
+            until(lambda: '"stopping: ' in log.read_text() and not busy("fetcher") and not busy("parser"), running)
+            at, seen = newest(prometheus)
+            # The first may have been taken at the moment of stopping.
+            for _ in range(2):
+                until(lambda seen=seen: newest(prometheus)[1] > seen, running)  # type: ignore[misc]
+                at, seen = newest(prometheus)
+            with urllib.request.urlopen(addresses.metrics, timeout=PATIENCE_SECONDS) as answer:
+                exposition = answer.read().decode()
+            requests = crawls.requests()
+            totals = {name: value(prometheus, f"sum({name})", at) for name in BY_NAME if name.endswith("_total")}
+            fetches = {one.labels["fetch_type"]: one.value for one in prometheus.query("crawler_fetches_total", at=at)}
+            fetched_pages = value(prometheus, 'crawler_outcomes_total{outcome="page"}', at)
+            deaths = value(prometheus, 'crawler_errors_total{error_type="process-death"}', at)
+            answered = value(prometheus, 'crawler_fetch_phase_seconds_count{phase="total"}', at)
+            queries = {where: prometheus.query(substituted(query), at=at) for where, query in panel_queries().items()}
+            until(lambda: all(rule["health"] != "unknown" for rule in rules_of(prometheus)), running)
+            rules = rules_of(prometheus)
+            scraped = prometheus.raw('{job="gossamer"}', seconds=ALL_SECONDS)
+            assert running.poll() is None, "it was not held at its end"
+        summary = crawls.end(running)
 
         assert summary["stop_reason"] == "exhausted"
         assert summary["restarts"] == 2
         assert crawls.requests() == requests, "it was not held at its end"
-        judged = crawls.judge(delay=0.1, repeats=200, restarts=2)
+        judged = crawls.judge(delay=DELAY_SECONDS, repeats=200, restarts=2)
         assert judged.is_clean, judged.verdict
         pages = crawls.pages()
         assert_each_once(pages, crawls.expected_pages())

@@ -1,18 +1,32 @@
 """What is crawled and what is not: depth, scope, exclusions; also when they come at a resume."""
 
+import subprocess
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
-from tests.crawl.test_stopping import until_pages_are_fetched
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
+
+
+def until_asked_again(crawls: Crawls, process: subprocess.Popen[str], *sites: str) -> None:
+    """Until each of the sites was asked for two pages: links of the first are queued, many more than were asked for."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    asked: Counter[str] = Counter()
+    while any(asked[site] < 2 for site in sites):
+        assert process.poll() is None, "the crawl ended before"
+        assert time.monotonic() < deadline, "the crawl does not get on"
+        time.sleep(0.05)
+        asked = Counter(request.host for request in crawls.requests() if request.path != "/robots.txt")
 
 
 @pytest.mark.every_store
 def test_exclusions_and_blocks_added_at_a_resume_reach_what_is_queued(small_web: Crawls, tmp_path: Path) -> None:
-    running = small_web.start(delay=0.3)
-    until_pages_are_fetched(small_web, 60, running)
+    # With this delay most of each site is left when the crawl is interrupted.
+    running = small_web.start(delay=1.0)
+    until_asked_again(small_web, running, "s3.test", "s4.test", "s5.test")
     small_web.interrupt(running)
     before = len(small_web.requests())
     excluded = tmp_path / "excluded"
@@ -29,8 +43,8 @@ def test_exclusions_and_blocks_added_at_a_resume_reach_what_is_queued(small_web:
 
 def test_a_lower_depth_at_a_resume_reaches_what_is_queued(small_web: Crawls) -> None:
     seeds = small_web.graph.seeds(5)
-    running = small_web.start(seeds=seeds, delay=0.3)
-    until_pages_are_fetched(small_web, 40, running)
+    running = small_web.start(seeds=seeds, delay=1.0)
+    until_asked_again(small_web, running, "s1.test")
     small_web.interrupt(running)
     before = len(small_web.requests())
     summary = small_web.resume("--max-depth=0", "--delay=0")

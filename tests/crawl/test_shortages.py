@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ import pytest
 from gossamer.report.resources import SPARE_DESCRIPTORS
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
-from tests.crawl.test_deaths import processes, until
+from tests.crawl.test_deaths import left_of, processes, until
 from tests.crawl.test_stopping import until_pages_are_fetched, until_there
 
 #: Of the small disk: what a crawl of the web here needs, several times over. It is memory.
 DISK_BYTES = 96 << 20
-#: How long it stays full: longer than the first two waits of whoever meets it.
+#: How long it stays full after that was met: longer than the first two waits of whoever met it.
 FULL_SECONDS = 4.0
+#: So long without a request, and nothing is fetched any more: a busy machine answers late, but not so late.
+STILL_SECONDS = 4.0
 HOUR = 3600
 #: Longer than a stop and a resume take: the second run begins when the sites that the first one asked still rest.
 DELAY_SECONDS = 5.0
@@ -44,13 +46,22 @@ class Narrow(Crawls):
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
         """Its summary, and what it said on the way."""
-        output, errors = process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 0, f"exit code {process.returncode}\n{output}\n{errors}\n{self.logs()}"
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        said = self.said(process)
+        assert process.returncode == 0, f"exit code {process.returncode}\n{output}\n{said}\n{self.logs()}"
         summary: dict[str, Any] = json.loads(output)
-        return summary, errors
+        return summary, said
 
-    def log_lines(self) -> list[str]:
-        return [json.loads(line)["message"] for line in self.logs().splitlines() if line]
+    def said(self, process: subprocess.Popen[str]) -> str:
+        """What it has said until now: the log files may be on a disk that has no room for it."""
+        return self._errors_file(self.running.index(process)).read_text("utf-8")
+
+    def _errors_file(self, number: int) -> Path:
+        return self.named.parent / f"errors-{number}"
+
+    def log_lines(self, process: str = "") -> list[str]:
+        """Of all processes, or of one."""
+        return [entry["message"] for entry in self.log_entries() if process in {"", entry["process"]}]
 
     def _gossamer(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
@@ -58,14 +69,15 @@ class Narrow(Crawls):
             paths = [str(self._python_path), environment.get("PYTHONPATH", "")]
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         inside = [argument.replace(str(self.data), str(self.named)) for argument in arguments]
-        process = subprocess.Popen(
-            [*self._through, sys.executable, "-m", "gossamer", *inside, "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=self.named.parent,
-        )
+        with self._errors_file(len(self.running)).open("wb") as errors:
+            process = subprocess.Popen(
+                [*self._through, sys.executable, "-m", "gossamer", *inside, "--json"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+                cwd=self.named.parent,
+            )
         self.running.append(process)
         return process
 
@@ -100,10 +112,15 @@ class SmallDisk:
                 file.write(bytes(min(free, 1 << 20)))
 
     def keep_full(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        end = time.monotonic() + seconds
+        self.keep_full_until(lambda: time.monotonic() >= end, "the clock stands still")
+
+    def keep_full_until(self, condition: Callable[[], bool], what: str) -> None:
+        def is_met() -> bool:
             self.fill()
-            time.sleep(0.05)
+            return condition()
+
+        until(is_met, what)
 
     def clear(self) -> None:
         self._ballast.unlink()
@@ -151,6 +168,23 @@ def judge_whole(crawls: Crawls, summary: dict[str, Any], earlier: Sequence[dict[
     assert_each_once([*earlier, *crawls.pages()], crawls.expected_pages())
 
 
+class Stillness:
+    """True when asked after some time in which no request has come. The crawl must go on all that time."""
+
+    def __init__(self, crawls: Crawls, running: subprocess.Popen[str]) -> None:
+        self._crawls = crawls
+        self._running = running
+        self._requests = -1
+        self._since = 0.0
+
+    def __call__(self) -> bool:
+        assert self._running.poll() is None, "the crawl ended before"
+        requests = len(self._crawls.requests())
+        if requests != self._requests:
+            self._requests, self._since = requests, time.monotonic()
+        return time.monotonic() - self._since >= STILL_SECONDS
+
+
 # The disk.
 
 
@@ -164,14 +198,16 @@ def test_a_full_disk_under_spool_or_pages_is_waited_for(web: Crawls, what: str) 
         # Pages are written when they are committed: soon enough that there is more to do afterwards.
         running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2", "--commit-pages=20")
         until_pages_are_fetched(crawls, before + 60, running)
+        disk.keep_full_until(
+            lambda: any("No space left" in line for line in crawls.log_lines()), "nobody has met the full disk"
+        )
+        disk.keep_full_until(lambda: "short of disk" in crawls.said(running), "the leader does not hear of it")
         disk.keep_full(FULL_SECONDS)
-        until(lambda: any("No space left" in line for line in crawls.log_lines()), "nobody has met the full disk")
         assert running.poll() is None
         disk.clear()
         summary, said = crawls.finish(running)
         assert summary["restarts"] == 0
         assert summary["waits"]["shortage_pauses" if what == "spool" else "disk_waits"] > 0
-        assert "short of disk" in said
         assert "the shortage is over" in said
         judge_whole(crawls, summary, earlier)
 
@@ -189,13 +225,15 @@ def test_a_full_disk_under_the_store_is_waited_for(web: Crawls, tmp_path: Path) 
         crawls = Narrow(web, through=disk.through)
         running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2")
         until_pages_are_fetched(crawls, before + 60, running)
+        disk.keep_full_until(
+            lambda: any("waiting for room" in line for line in crawls.log_lines()), "nobody has met the full disk"
+        )
+        disk.keep_full_until(lambda: "short of disk" in crawls.said(running), "the leader does not hear of it")
         disk.keep_full(FULL_SECONDS)
-        until(lambda: any("waiting for room" in line for line in crawls.log_lines()), "nobody has met the full disk")
         assert running.poll() is None
         disk.clear()
-        summary, said = crawls.finish(running)
+        summary, _ = crawls.finish(running)
         assert summary["restarts"] == 0
-        assert "short of disk" in said
         judge_whole(crawls, summary)
 
 
@@ -206,15 +244,12 @@ def test_a_disk_that_is_full_of_everything_is_waited_for(web: Crawls, min_free: 
         crawls = Narrow(web, through=disk.through, data=disk.path)
         running = crawls.start(f"--min-free={min_free}", "--num-fetcher-processes=2", "--num-parser-processes=2")
         until_pages_are_fetched(crawls, 100, running)
-        disk.keep_full(FULL_SECONDS)
-        assert running.poll() is None
-        requests = len(crawls.requests())
-        disk.keep_full(1)
-        assert len(crawls.requests()) == requests
+        words = "nearly full" if min_free != "0" else "short of disk"
+        disk.keep_full_until(lambda: words in crawls.said(running), "nobody has met the full disk")
+        disk.keep_full_until(Stillness(crawls, running), "it is fetched on")
         disk.clear()
-        summary, said = crawls.finish(running)
+        summary, _ = crawls.finish(running)
         assert summary["restarts"] == 0
-        assert ("nearly full" if min_free != "0" else "short of disk") in said
         judge_whole(crawls, summary)
 
 
@@ -225,18 +260,18 @@ def test_an_interrupt_on_a_full_disk_ends_the_run_and_a_resume_with_room_loses_n
         crawls = Narrow(web, through=disk.through, data=disk.path)
         running = crawls.start("--min-free=0", "--num-fetcher-processes=2", "--num-parser-processes=2")
         until_pages_are_fetched(crawls, 100, running)
-        disk.keep_full(FULL_SECONDS)
+        disk.keep_full_until(lambda: "short of disk" in crawls.said(running), "nobody has met the full disk")
         running.terminate()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while running.poll() is None and time.monotonic() < deadline:
-            disk.keep_full(0.2)
-        _, errors = running.communicate(timeout=1)
+        disk.keep_full_until(lambda: running.poll() is not None, "it does not end")
+        running.communicate(timeout=PATIENCE_SECONDS)
+        errors = crawls.said(running)
         assert running.returncode in {1, 130}, errors
         assert "Traceback" not in errors
         disk.fill()
         refused = crawls.start_again()
-        _, errors = refused.communicate(timeout=PATIENCE_SECONDS)
-        assert refused.returncode == 1
+        refused.communicate(timeout=PATIENCE_SECONDS)
+        errors = crawls.said(refused)
+        assert refused.returncode == 1, errors
         assert errors.count("\n") == 1
         assert "No space left" in errors
         disk.clear()
@@ -261,25 +296,48 @@ def test_when_descriptors_run_out_leasing_pauses_and_no_site_is_charged(web: Cra
     crawls = Narrow(web)
     running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=2")
     until_pages_are_fetched(crawls, 60, running)
-    # One that is still loading what it is made of would end, and be started again.
-    until_there(crawls.data / "spool" / "claimed", {"parser-0.note", "parser-1.note"}, running)
+    # One that is still loading what it is made of would end, and be started again. A parser that works has a folder.
+    until_there(crawls.data / "spool" / "claimed", {"parser-0", "parser-1"}, running)
     until_there(crawls.data / "spool" / "serials", {"000", "001"}, running)
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in processes(crawls).started}
     for pid, (_, hard) in limits.items():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
-    until(lambda: any("short of resources" in line for line in crawls.log_lines()), "nobody has met it")
-    time.sleep(FULL_SECONDS)
-    requests = len(crawls.requests())
-    time.sleep(1)
-    assert len(crawls.requests()) == requests
-    assert running.poll() is None
+    for fetcher in ("leader", "fetcher-1"):
+        until(
+            lambda fetcher=fetcher: any("short of resources" in line for line in crawls.log_lines(fetcher)),
+            f"{fetcher} has not met it",
+        )
+    until(lambda: "short of disk, descriptors or memory" in crawls.said(running), "the leader does not say it")
+    until(Stillness(crawls, running), "it is fetched on")
+    assert set(left_of(processes(crawls))) == limits.keys(), crawls.said(running)  # nobody has died of it
     for pid, both in limits.items():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, both)
-    summary, said = crawls.finish(running)
+    summary, _ = crawls.finish(running)
     assert summary["restarts"] == 0
     assert summary["waits"]["shortage_pauses"] > 0
-    assert "short of disk, descriptors or memory" in said
     judge_whole(crawls, summary)
+
+
+#: Every encoding of the standard, whose decoders a library brings, and those that Python has.
+DECODING = """
+import resource, sys
+import gossamer.run.parsing
+from gossamer.parse.charset import decode_text
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for label in sys.argv[1:]:
+    decode_text(b"A page", f"text/html; charset={label}")
+"""
+LABELS = (
+    *("utf-8", "utf-16le", "utf-16be", "ibm866", "koi8-r", "koi8-u", "macintosh", "x-mac-cyrillic", "windows-874"),
+    *("gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr", "replacement", "x-user-defined"),
+    *(f"windows-{number}" for number in range(1250, 1259)),
+    *(f"iso-8859-{number}" for number in (*range(2, 9), 10, 13, 14, 15, 16)),
+)
+
+
+def test_a_parser_without_a_descriptor_reads_a_page_in_any_encoding() -> None:
+    done = subprocess.run([sys.executable, "-c", DECODING, *LABELS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # The clock.
@@ -325,11 +383,12 @@ def test_a_wall_clock_that_is_set_while_a_crawl_runs_moves_no_gap(
 ) -> None:
     clock = WallClock(tmp_path)
     crawls = Narrow(few_sites, python_path=clock.python_path)
-    running = crawls.start("--num-fetcher-processes=2", delay=1)
-    until_pages_are_fetched(crawls, 40, running)
+    # Of the three pages of a site the last comes four seconds after the first.
+    running = crawls.start("--num-fetcher-processes=2", delay=2)
+    until_pages_are_fetched(crawls, 30, running)
     clock.step(seconds)
     summary, _ = crawls.finish(running)
-    judge_whole(crawls, summary, delay=1)
+    judge_whole(crawls, summary, delay=2)
     # It was the clock that the crawl had.
     times = [page["fetch_time"] for page in crawls.pages()]
     assert (max(times) - min(times)).total_seconds() > HOUR / 2

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
@@ -16,13 +17,22 @@ import pytest
 import redis
 
 from gossamer.testing.guard import children as descendants
-from gossamer.testing.servers import PostgresServer, RedisServer, free_port
+from gossamer.testing.servers import PostgresServer, RedisServer
 from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
 from tests.conftest import postgres_binaries, present, redis_binaries
-from tests.crawl.conftest import STORES, STORES_VARIABLE, Crawls, assert_each_once, crawls_of, on_server, pages_in
-from tests.crawl.test_deaths import children, processes, until
-from tests.crawl.test_stopping import until_pages_are_fetched
+from tests.crawl.conftest import (
+    PATIENCE_SECONDS,
+    STORES,
+    STORES_VARIABLE,
+    Crawls,
+    assert_each_once,
+    crawls_of,
+    on_server,
+    pages_in,
+)
+from tests.crawl.test_deaths import children, left_of, processes, until
+from tests.crawl.test_stopping import until_pages_are_fetched, until_there
 
 Server = RedisServer | PostgresServer
 
@@ -30,12 +40,8 @@ DELAY_SECONDS = 0.2
 FLAGS = ("--num-fetcher-processes=2", "--num-parser-processes=2")
 #: How often a server dies, and how long it is away: in `./check`, and where stores are named (`./check campaign`).
 OUTAGES = [(3, 2.0)] if STORES_VARIABLE not in os.environ else [(3, 2.0), (10, 10.0)]
-#: Requests between two outages.
-BETWEEN = 50
-#: A crawl that is told to stop while its store is away ends within this time.
-STOP_SECONDS = 60.0
-#: In which nothing of a crawl that has ended with an error may be left.
-LEAVE_SECONDS = 20.0
+#: Requests before something happens to the store.
+SOME = 50
 
 
 @pytest.fixture(params=[on_server(kind) for kind, fixture in STORES.items() if fixture])
@@ -71,8 +77,9 @@ def slow_web(tmp_path: Path, server: Server) -> Iterator[Crawls]:
 
 @pytest.fixture
 def long_web(tmp_path: Path, server: Server, outages: tuple[int, float]) -> Iterator[Crawls]:
-    """As many pages as it takes for so many outages."""
-    with crawls_of(slow(pages=10 + 3 * outages[0]), tmp_path, server.url) as crawls:
+    """As many pages as it takes for so many outages: in two seconds, which a process may take longer than another to
+    find the server again, each site is asked for six."""
+    with crawls_of(slow(pages=10 + 8 * outages[0]), tmp_path, server.url) as crawls:
         yield crawls
 
 
@@ -85,10 +92,30 @@ def little_web(tmp_path: Path, server: Server) -> Iterator[Crawls]:
 def messages(crawls: Crawls) -> dict[str, list[str]]:
     """What each process has logged."""
     said: dict[str, list[str]] = {}
-    for line in filter(None, crawls.logs().splitlines()):
-        entry = json.loads(line)
+    for entry in crawls.log_entries():
         said.setdefault(entry["process"], []).append(entry["message"])
     return said
+
+
+def noticed(lines: list[str]) -> tuple[int, int]:
+    """How often a process has logged that the store is away, and how often that it is back."""
+    away = sum("does not answer, waiting" in line or "is starting, waiting" in line for line in lines)
+    return away, sum("is back after" in line for line in lines)
+
+
+def have_noticed(crawls: Crawls, *, away: int, back: int) -> bool:
+    """Whether everybody has who must; a parser that has nothing to say to the store may not notice."""
+    lines = messages(crawls)
+    counts = {process: noticed(said) for process, said in lines.items()}
+    leader = lines.get("leader", [])
+    told = (
+        sum("the store does not answer" in line for line in leader),
+        sum("the store is back" in line for line in leader),
+    )
+    everybody = [told, counts.get("leader", (0, 0)), counts.get("fetcher-1", (0, 0))]
+    return all(gone >= away and come >= back for gone, come in everybody) and (
+        away > back or all(gone == come for gone, come in counts.values())
+    )
 
 
 def judge_whole(crawls: Crawls, summary: dict[str, Any], **rules: Any) -> None:
@@ -99,9 +126,9 @@ def judge_whole(crawls: Crawls, summary: dict[str, Any], **rules: Any) -> None:
     assert_each_once(crawls.pages(), crawls.expected_pages())
 
 
-def finish(crawls: Crawls, process: subprocess.Popen[str], seconds: float) -> tuple[dict[str, Any], str]:
+def finish(crawls: Crawls, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
     """Its summary, and what it said on the way."""
-    output, errors = process.communicate(timeout=seconds)
+    output, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, f"exit code {process.returncode}\n{output}\n{errors}\n{crawls.logs()}"
     summary: dict[str, Any] = json.loads(output)
     return summary, errors
@@ -113,7 +140,7 @@ def complaints(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if not line.startswith(usual)]
 
 
-def until_more(crawls: Crawls, running: subprocess.Popen[str], more: int = BETWEEN) -> None:
+def until_more(crawls: Crawls, running: subprocess.Popen[str], more: int = SOME) -> None:
     until_pages_are_fetched(crawls, len(crawls.requests()) + more, running)
 
 
@@ -148,24 +175,32 @@ def test_a_server_that_dies_and_comes_back_costs_no_page_no_gap_and_no_process(
     times, away_seconds = outages
     running = long_web.start(*FLAGS, delay=DELAY_SECONDS)
     until_more(long_web, running)
+    # Both fetchers have spoken to the store.
+    until_there(long_web.data / "spool" / "serials", {"000", "001"}, running)
     before = processes(long_web)
-    for _ in range(times):
-        until_more(long_web, running)
+    for number in range(1, times + 1):
+        until_more(long_web, running, 10)
         server.kill()
         time.sleep(away_seconds)
+        until(
+            lambda number=number: have_noticed(long_web, away=number, back=number - 1),
+            "not everybody has noticed that the store is away",
+        )
         assert_runs(long_web, running)
         server.restart()
+        until(
+            lambda number=number: have_noticed(long_web, away=number, back=number),
+            "not everybody has noticed that the store is back",
+        )
     until_more(long_web, running, 10)
     assert processes(long_web) == before  # nobody has left
-    summary, said = finish(long_web, running, 300)
+    summary, said = finish(long_web, running)
     assert summary["restarts"] == 0
     judge_whole(long_web, summary)
     assert said.count("the store does not answer: waiting") == said.count("the store is back") == times
     for process, lines in messages(long_web).items():
-        away = sum("does not answer, waiting" in line or "is starting, waiting" in line for line in lines)
-        back = sum("is back after" in line for line in lines)
-        # Once each; a parser that has nothing to say to the store may not notice.
-        assert away == back <= times, (process, lines)
+        away, back = noticed(lines)
+        assert away == back <= times, (process, lines)  # once each
         assert back == times or process.startswith("parser"), (process, lines)
 
 
@@ -174,6 +209,7 @@ def test_a_process_that_dies_while_the_server_is_away_is_replaced_when_it_is_bac
 ) -> None:
     running = slow_web.start(*FLAGS, delay=DELAY_SECONDS)
     until_more(slow_web, running)
+    until(lambda: children(slow_web, "fetcher") and children(slow_web, "parser"), "nobody starts")
     server.kill()
     for kind in ("fetcher", "parser"):
         os.kill(children(slow_web, kind)[0], signal.SIGKILL)
@@ -181,7 +217,7 @@ def test_a_process_that_dies_while_the_server_is_away_is_replaced_when_it_is_bac
     time.sleep(2)
     assert_runs(slow_web, running)
     server.restart()
-    summary, _ = finish(slow_web, running, 100)
+    summary, _ = finish(slow_web, running)
     assert summary["restarts"] == 2
     judge_whole(slow_web, summary, repeats=200, restarts=1)
 
@@ -196,19 +232,19 @@ def test_an_interrupt_while_the_server_is_away_ends_the_run_and_a_resume_when_it
     server.kill()
     until_noticed(slow_web)
     running.terminate()
-    output, errors = running.communicate(timeout=STOP_SECONDS)
+    output, errors = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 3, errors
     assert output == ""
     assert "Traceback" not in errors
     assert f"gossamer resume {slow_web.data}" in errors
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in known.started), "a process runs on")
+    until(lambda: not left_of(known), "a process runs on")
     # Too early: it waits as long as it was told to.
     early = slow_web.start_again("--store-patience=1")
-    output, errors = early.communicate(timeout=STOP_SECONDS)
+    output, errors = early.communicate(timeout=PATIENCE_SECONDS)
     assert (early.returncode, output) == (3, ""), errors
     assert len(complaints(errors)) == 1
     server.restart()
-    summary, _ = finish(slow_web, slow_web.start_again(), 100)
+    summary, _ = finish(slow_web, slow_web.start_again())
     # Told by the server's log: what was in memory when it ended is asked for again.
     judge_whole(slow_web, summary, repeats=200, restarts=1)
 
@@ -219,16 +255,17 @@ def test_an_interrupt_while_the_server_is_away_ends_the_run_and_a_resume_when_it
 def test_a_server_that_stands_still_is_waited_for(slow_web: Crawls, server: Server) -> None:
     running = slow_web.start(*FLAGS, delay=DELAY_SECONDS)
     until_more(slow_web, running)
+    os.kill(server.pid, signal.SIGSTOP)  # first: from now on it starts no others
     family = [server.pid, *descendants(server.pid)]
-    for pid in family:
-        os.kill(pid, signal.SIGSTOP)
     try:
+        for pid in family:
+            os.kill(pid, signal.SIGSTOP)
         time.sleep(5)
     finally:
         for pid in family:
             os.kill(pid, signal.SIGCONT)
     assert_runs(slow_web, running)
-    summary, _ = finish(slow_web, running, 100)
+    summary, _ = finish(slow_web, running)
     assert summary["restarts"] == 0
     judge_whole(slow_web, summary)
     slow = [line for lines in messages(slow_web).values() for line in lines if " took " in line]
@@ -284,7 +321,7 @@ def test_a_frontier_that_was_removed_under_a_crawl_is_said_to_be_lost_and_never_
     known = processes(slow_web)
     assert left(server)
     empty(server)
-    output, errors = running.communicate(timeout=LEAVE_SECONDS)
+    output, errors = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 3, errors
     refusal = complaints(errors)[0]
     assert complaints(errors) == [refusal]
@@ -292,12 +329,12 @@ def test_a_frontier_that_was_removed_under_a_crawl_is_said_to_be_lost_and_never_
     assert f"127.0.0.1:{server.port}" in refusal
     assert "backup" in refusal
     assert "start a new crawl" in refusal
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in known.started), "a process runs on")
+    until(lambda: not left_of(known), "a process runs on")
     assert left(server) == []
 
     requests = all_requests(slow_web)
     again = slow_web.start_again()
-    output, errors = again.communicate(timeout=LEAVE_SECONDS)
+    output, errors = again.communicate(timeout=PATIENCE_SECONDS)
     assert (again.returncode, output) == (3, ""), errors
     assert complaints(errors) == [refusal]
     assert left(server) == []
@@ -317,7 +354,7 @@ def test_a_server_that_never_answers_is_given_up_and_the_crawl_begins_when_it_is
 ) -> None:
     server.kill()
     failed = little_web.start("--store-patience=1", delay=DELAY_SECONDS)
-    output, errors = failed.communicate(timeout=LEAVE_SECONDS)
+    output, errors = failed.communicate(timeout=PATIENCE_SECONDS)
     assert (failed.returncode, output) == (3, ""), errors
     assert len(complaints(errors)) == 1
     assert f"127.0.0.1:{server.port}" in errors
@@ -339,12 +376,13 @@ def test_a_server_that_never_answers_is_given_up_and_the_crawl_begins_when_it_is
     ids=["redis-nobody", "postgresql-nobody", "redis-no-store", "postgresql-no-store"],
 )
 def test_an_address_without_a_store_is_an_error_that_names_it(tmp_path: Path, url: str, words: str) -> None:
-    places = {"other": free_port()}
-    with crawls_of(Web(sites=1, pages=1), tmp_path, "sqlite") as crawls:
-        places["web"] = crawls.web.http_port
+    # Bound, and nobody listens: so nobody else can have it.
+    with socket.socket() as unheard, crawls_of(Web(sites=1, pages=1), tmp_path, "sqlite") as crawls:
+        unheard.bind(("127.0.0.1", 0))
+        places = {"other": unheard.getsockname()[1], "web": crawls.web.http_port}
         crawls.store = url.format(**places)
         failed = crawls.start("--store-patience=0.5")
-        output, errors = failed.communicate(timeout=LEAVE_SECONDS)
+        output, errors = failed.communicate(timeout=PATIENCE_SECONDS)
         assert (failed.returncode, output) == (3, ""), errors
         assert "Traceback" not in errors
         assert len(complaints(errors)) == 1

@@ -115,7 +115,7 @@ async def crawl_traps(directory: Path, store: str) -> dict[str, Any]:
             env=environment,
         )
         try:
-            output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+            output, errors = await asyncio.wait_for(process.communicate(), 2 * PATIENCE_SECONDS)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -126,7 +126,7 @@ async def crawl_traps(directory: Path, store: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(2 * PATIENCE_SECONDS)
+@pytest.mark.timeout(3 * PATIENCE_SECONDS)
 def test_trap_sites_get_no_more_than_their_caps_while_good_sites_complete_and_the_crawl_ends(
     tmp_path: Path, store: str
 ) -> None:

@@ -3,7 +3,8 @@
     Tap ──► attempts (all outcomes of every URL) ──► Evidence, with the sink's pages ──► verdicts() ──► table()
 
 A store only counts what is finished. Every outcome goes through the spool, though, and the tap reads each segment
-there.
+there. On a busy machine a parser may be done with one before the tap has looked: so the crawl is to be started with the
+tap's `environment`, in which a segment is kept for the tap before it is deleted.
 """
 
 import contextlib
@@ -24,8 +25,22 @@ from gossamer.testing.web.hostile.site import Expected, Place
 from gossamer.testing.web.hostile.table import ROWS
 from gossamer.url import Refusal, canonicalise
 
-#: A segment stays in the spool until a commit, which takes half a second at the very least.
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.05
+
+#: What every Python process of the crawl runs before anything else.
+_KEEP = """
+import contextlib, os, pathlib
+
+unlink = pathlib.Path.unlink
+
+def keep_and_unlink(path, missing_ok=False):
+    if path.suffix == ".seg":
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            os.link(path, pathlib.Path({kept!r}) / path.name)
+    unlink(path, missing_ok=missing_ok)
+
+pathlib.Path.unlink = keep_and_unlink
+"""
 
 #: The one place where the crawler's words are put into the catalogue's. Pages are in `_page_word`.
 WORDS = {
@@ -62,19 +77,28 @@ class Tap:
     """Reads every segment of a crawl's spool while it runs, from `__enter__` to `__exit__`, and takes nothing from it.
 
     `attempts` has all outcomes of each URL in their order, without bodies. A thread of its own links each new file to
-    a place where no parser deletes it, and reads it there.
+    a place where no parser deletes it, and reads it there. Processes that run in `environment` leave it what they
+    delete.
     """
 
     def __init__(self, spool: Path, directory: Path) -> None:
-        self.attempts: dict[str, list[Outcome]] = defaultdict(list)
+        self.attempts: dict[str, list[Outcome]] = {}
         self._spool = spool
         self._directory = directory
+        self._kept = directory / "kept"
         self._seen: set[str] = set()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for the crawl's processes."""
+        path = filter(None, (str(self._directory), os.environ.get("PYTHONPATH")))
+        return {"PYTHONPATH": os.pathsep.join(path)}
+
     def __enter__(self) -> Self:
-        self._directory.mkdir()
+        self._kept.mkdir(parents=True)
+        (self._directory / "sitecustomize.py").write_text(_KEEP.format(kept=str(self._kept)), "utf-8")
         self._thread.start()
         return self
 
@@ -106,18 +130,29 @@ class Tap:
             self._look()
 
     def _look(self) -> None:
-        for path in (*self._spool.glob("ready/*.seg"), *self._spool.glob("claimed/*/*.seg")):
-            copy = self._directory / path.name
-            # It may change hands in this moment: then it is found in the other place.
-            with contextlib.suppress(FileNotFoundError, FileExistsError):
-                os.link(path, copy)
-            if path.name not in self._seen and copy.exists():
-                self._seen.add(path.name)
-                for outcome in read_segment(copy):
-                    answer = outcome.answer and msgspec.structs.replace(outcome.answer, body=b"")
-                    bare = msgspec.structs.replace(outcome, answer=answer, robots=())
-                    self.attempts[outcome.lease.url].append(bare)
-                copy.unlink()
+        # In the order in which they change hands: what is not found in one place is found in the next.
+        for folder in ("ready", "claimed/*"):
+            for path in self._spool.glob(f"{folder}/*.seg"):
+                if path.name not in self._seen:
+                    copy = self._directory / path.name
+                    with contextlib.suppress(FileNotFoundError):
+                        os.link(path, copy)
+                        self._read(copy)
+        for path in self._kept.glob("*.seg"):
+            if path.name in self._seen:
+                path.unlink()
+            else:
+                self._read(path)
+
+    def _read(self, path: Path) -> None:
+        self._seen.add(path.name)
+        for outcome in read_segment(path):
+            answer = outcome.answer and msgspec.structs.replace(outcome.answer, body=b"")
+            bare = msgspec.structs.replace(outcome, answer=answer, robots=())
+            # A new list each time: others look at it meanwhile.
+            attempts = [*self.attempts.get(outcome.lease.url, ()), bare]
+            self.attempts[outcome.lease.url] = sorted(attempts, key=lambda one: one.fetched_at)
+        path.unlink()
 
 
 class Verdict(msgspec.Struct, frozen=True):

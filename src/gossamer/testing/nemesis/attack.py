@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,8 +23,9 @@ from gossamer.testing.web.processes import WebProcesses
 
 #: A crawl that does not end within this time after its last event hangs.
 PATIENCE_SECONDS = 150.0
-#: A process that is restarted waits for some seconds when several have died before it.
-_VICTIM_SECONDS = 20.0
+#: A process that is restarted waits for some seconds when several have died before it, and after a resume for those of
+#: the last run to leave; a busy machine may need half a minute to start it.
+_VICTIM_SECONDS = 100.0
 _LOOK_SECONDS = 0.01
 #: A request in flight through a stop of so many seconds may run into a time-out of ours, and is then tried again.
 _TIMES_OUT_SECONDS = 10.0
@@ -144,6 +146,7 @@ class Attack:
             code = self._leader.poll()
             if code == CrashLoop.exit_code:
                 self.story.gave_up += 1
+                self._until_the_web_knows()
                 self.story.repeats_allowed += self._victims.leased()
                 self.story.fetcher_deaths += 1
                 self._resume()
@@ -218,17 +221,42 @@ class Attack:
             self.story.caught_writing += self._victims.stop(victim, is_writing=True)
 
     def _kill(self, victims: Sequence[Victim]) -> None:
-        """All of them, and note what that may cost: what fetchers have leased, as it stands when they are gone."""
-        self._kill_them(victims)
-        self._note_cost(victims)
+        """All of them, and note what that may cost: what fetchers have leased, as it stands when they are gone.
+
+        A leader that lives puts right at once what a dead fetcher had leased. It is stopped until that was counted.
+        """
+        leader = self._leader_itself() if {victim.kind for victim in victims} == {Deed.FETCHER} else None
+        if leader is not None:
+            leader.signal(signal.SIGSTOP)
+        try:
+            self._kill_them(victims)
+            self._note_cost(victims)
+        finally:
+            if leader is not None:
+                leader.signal(signal.SIGCONT)
 
     def _kill_them(self, victims: Sequence[Victim]) -> None:
+        """Returns when they are gone, and the web's server has seen it."""
         for victim in victims:
             victim.signal(signal.SIGKILL)
             self.story.deaths[victim.kind or "unnamed"] += 1
         deadline = time.monotonic() + _VICTIM_SECONDS
         while any(victim.is_alive for victim in victims) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS / 10)
+        self._until_the_web_knows()
+
+    def _until_the_web_knows(self) -> None:
+        """By the server's log a request ends when the server sees that its client has left, on a busy machine some time
+        after the death. Whoever takes over counts the gap from the death, so nobody may take over before.
+
+        The server is asked for something that is no request, which it does not write down. It answers in the order of
+        what it hears: the last words of the dead were read before the first answer, and their end before the second.
+        """
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", self._web.http_port), timeout=_VICTIM_SECONDS) as asked:
+                asked.sendall(b"?\r\n\r\n")
+                while asked.recv(4096):
+                    pass
 
     def _note_cost(self, victims: Sequence[Victim]) -> None:
         fetchers = {victim.fetcher for victim in victims if victim.fetcher is not None}
@@ -279,11 +307,12 @@ class Attack:
 
     def _terminate(self, event: Event) -> bool:
         """Any of them, also one that has just been started and knows nothing yet."""
-        if not self._goes_on(0.0):
-            return False
-        found = self._victims.all()
-        if not found:
-            return False
+        deadline = time.monotonic() + _VICTIM_SECONDS
+        found: list[Victim] = []
+        while not found:
+            if not self._goes_on(0.0) or time.monotonic() > deadline:
+                return False
+            found = self._victims.all()
         victim = found[int(event.draw * len(found))]
         victim.signal(signal.SIGTERM)
         if victim.kind == "leader":

@@ -69,7 +69,7 @@ def check(
             files=False,
             repeats=forgiven.repeats,
             restarts=forgiven.fetcher_deaths,
-            # A kill is seen by the server at once, and whoever takes over needs longer than the server: no allowance.
+            # The attack lets nobody take over before the server has seen a death: no allowance.
             abort_lateness_seconds=0.0,
         ),
     )

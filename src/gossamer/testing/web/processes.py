@@ -10,6 +10,7 @@ does, so none outlives whoever started it. A busy page counts its refusals per p
 import asyncio
 import contextlib
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -25,7 +26,10 @@ from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import hostile_sites, tls_hosts
 from gossamer.testing.web.server import SimulatedWeb, bound_socket, prepare
 
-_STOP_SECONDS = 20.0
+#: A machine that is very busy included.
+_STOP_SECONDS = 60.0
+#: An idle process has written its log in a millisecond; this is only to end a caller that waits for one that hangs.
+_FLUSH_SECONDS = 60.0
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +114,16 @@ class WebProcesses:
         """Whether a server process has ended by itself."""
         return any(process.poll() is not None for process in self._running)
 
+    def flush(self) -> None:
+        """Every request that was answered until now is in the logs. Not for processes that somebody has stopped."""
+        for process in self._running:
+            process.send_signal(signal.SIGUSR1)
+        for process in self._running:
+            assert process.stdout is not None  # noqa: S101 (opened in _start; for the type checker)
+            if not select.select([process.stdout], [], [], _FLUSH_SECONDS)[0]:
+                raise GossamerError(f"a server process of the simulated web has not answered in {_FLUSH_SECONDS} s")
+            process.stdout.readline()  # nothing, if the process has ended: then it has written its log
+
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         orders = Orders(
             web=self.web,
@@ -171,8 +185,15 @@ async def serve(orders: Orders) -> Totals:
     )
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def flush() -> None:
+        simulated.flush()
+        sys.stdout.write("flushed\n")
+        sys.stdout.flush()
+
     async with simulated:
         loop.add_signal_handler(signal.SIGTERM, stopped.set)
+        loop.add_signal_handler(signal.SIGUSR1, flush)
         loop.add_reader(sys.stdin.fileno(), stopped.set)
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -166,7 +166,7 @@ class SimulatedWeb:
         # The connections hear of it in the loop's next turn, and cancel what is played on them.
         await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._flush()
+        self.flush()
 
     # What the connections call.
 
@@ -181,9 +181,10 @@ class SimulatedWeb:
         self.body_bytes += request.body_bytes
         self._lines.append(request)
         if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+            self._flushing = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes what is not yet in the log."""
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
