@@ -137,9 +137,10 @@ def test_every_module_can_be_imported_alone() -> None:
         ".".join(["gossamer", *Path(module).with_suffix("").parts]).removesuffix(".__init__") for module in MODULES
     ]
     program = (
-        "import asyncpg, brotli, cryptography.x509, duckdb, httptools, msgspec, pyarrow.parquet, redis, turbohtml\n"
-        "import http.server, prometheus_client, psutil, subprocess\n"
-        "import asyncio, concurrent.futures, multiprocessing, os, sqlite3, ssl, sys\n"
+        "import aiodns, asyncpg, brotli, cryptography.x509, duckdb, httptools, isal.igzip, msgspec, numpy\n"
+        "import prometheus_client, psutil, publicsuffixlist, pyarrow.parquet, redis.asyncio, turbohtml, uvloop\n"
+        "import argparse, asyncio, concurrent.futures, http.server, logging.handlers, multiprocessing, os\n"
+        "import sqlite3, ssl, subprocess, sys, tomllib, zstandard\n"
         "for name in sys.argv[1:]:\n"
         "    child = os.fork()\n"
         "    if not child:\n"

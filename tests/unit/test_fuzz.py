@@ -24,7 +24,7 @@ from gossamer.parse.html import extract
 from gossamer.url import Url, canonicalise
 
 #: A hundred thousand take five minutes of a processor: `./check campaign` runs them.
-EXAMPLES = 100_000 if "GOSSAMER_TEST_EXAMPLES" in os.environ else 10_000
+EXAMPLES = 100_000 if "GOSSAMER_TEST_EXAMPLES" in os.environ else 3_000
 #: The dearest strings take a second, on a busy machine too; what is quadratic in anything takes minutes.
 LONGEST_CPU_SECONDS = 10.0
 CAP_BYTES = 1 << 16

@@ -45,16 +45,16 @@ FUZZED_TAGS = (
 Pages = Iterator[tuple[str, str]]
 
 
-def fill(unit: str) -> str:
-    return unit * (PARSED_CHARACTERS // len(unit) + 1)
+def fill(characters: int, unit: str) -> str:
+    return unit * (characters // len(unit) + 1)
 
 
-def count_up(unit: Callable[[int], str]) -> str:
+def count_up(characters: int, unit: Callable[[int], str]) -> str:
     parts: list[str] = []
-    size = 0
-    while size < PARSED_CHARACTERS:
+    length = 0
+    while length < characters:
         parts.append(unit(len(parts)))
-        size += len(parts[-1])
+        length += len(parts[-1])
     return "".join(parts)
 
 
@@ -62,9 +62,9 @@ def styled(tag: str, count: int) -> str:
     return "".join(f"<{tag} {i}>" for i in range(count))
 
 
-def open_nesting() -> Pages:
+def open_nesting(characters: int) -> Pages:
     for tag in NESTING_TAGS.split():
-        yield f"<{tag}>", fill(f"<{tag}>")
+        yield f"<{tag}>", fill(characters, f"<{tag}>")
     for unit in (
         "<svg><foreignObject>",
         "<svg><desc><div>",
@@ -76,72 +76,78 @@ def open_nesting() -> Pages:
         "<DIV><B>",
         "<ruby><rb><rt><rtc>",
     ):
-        yield unit, fill(unit)
+        yield unit, fill(characters, unit)
 
 
-def closed_nesting() -> Pages:
+def closed_nesting(characters: int) -> Pages:
     for tag in NESTING_TAGS.split():
-        depth = PARSED_CHARACTERS // (2 * len(tag) + 5)
+        depth = characters // (2 * len(tag) + 5)
         yield tag, f"<{tag}>" * depth + "x" + f"</{tag}>" * depth
     for ending in ("</x>", "</p>", "</a>", "</li>", "</h1>"):
-        yield f"500 open, then {ending}", "<div>" * 500 + fill(ending)
-        yield f"500 open svg, then {ending}", "<svg>" * 500 + fill(ending)
+        yield f"500 open, then {ending}", "<div>" * 500 + fill(characters, ending)
+        yield f"500 open svg, then {ending}", "<svg>" * 500 + fill(characters, ending)
     for tag in ("pre", "article", "td", "blockquote", "ol", "dl><dd", "span"):
         for unit in ("<p>x", "<p>text, and more text that is long enough to be scored, ", "<a href=x>y", "<br>"):
-            yield f"500 <{tag}>, then {unit}", f"<{tag}>" * 500 + fill(unit)
+            yield f"500 <{tag}>, then {unit}", f"<{tag}>" * 500 + fill(characters, unit)
 
 
-def formatting() -> Pages:
-    yield "p font", count_up(lambda i: f"<p><font size={i}>")
-    yield "p b i u", count_up(lambda i: f"<p><b x={i}><i y={i}><u z={i}>t")
-    yield "p font, all alike", fill("<p><font>")
-    yield "a i", fill("<a><i>")
-    yield "a i, numbered", count_up(lambda i: f"<a><i {i}>")
-    yield "adoption", fill("<b><p></b>x")
-    yield "adoption of eight", fill("<b><i><u><s><em><tt><big><small><div></b></i></u></s></em></tt></big></small>")
-    yield "table, fonts", "<table>" + count_up(lambda i: f"<font {i}>x<tr><td>")
+def formatting(characters: int) -> Pages:
+    yield "p font", count_up(characters, lambda i: f"<p><font size={i}>")
+    yield "p b i u", count_up(characters, lambda i: f"<p><b x={i}><i y={i}><u z={i}>t")
+    yield "p font, all alike", fill(characters, "<p><font>")
+    yield "a i", fill(characters, "<a><i>")
+    yield "a i, numbered", count_up(characters, lambda i: f"<a><i {i}>")
+    yield "adoption", fill(characters, "<b><p></b>x")
+    yield (
+        "adoption of eight",
+        fill(characters, "<b><i><u><s><em><tt><big><small><div></b></i></u></s></em></tt></big></small>"),
+    )
+    yield "table, fonts", "<table>" + count_up(characters, lambda i: f"<font {i}>x<tr><td>")
     yield "b then i then closed", styled("b", 30_000) + styled("i", 30_000) + "x</b>" * 60_000
     for count in (1, 10, 50, 400, 1_100, 5_000, 50_000):
-        yield f"{count} b in every paragraph", "<p>" + styled("b", count) + fill("<p>x")
+        yield f"{count} b in every paragraph", "<p>" + styled("b", count) + fill(characters, "<p>x")
         yield f"{count} b in 1200 paragraphs", "<p>" + styled("b", count) + "<p>x" * 1_200
     plain = "".join(f"<{tag}>" * 3 for tag in FORMATTING_TAGS.split())
     for paragraphs in (10_000, 36_000, 250_000):
         yield f"all thirteen in {paragraphs} paragraphs", "<p>" + plain + "<p>x" * paragraphs
-    yield "behind a quote in a comment", "<!--<html x='-->" + styled("b", 2_000) + fill("<p>x")[:900_000] + "'>"
-    yield "alike up to a quote", "<p>" + "".join(f"<b x='>{i}'>" for i in range(2_000)) + fill("<p>x")
-    yield "mixed case", "<P>" + "".join(f"<FoNt {i}>" for i in range(500)) + fill("<P>x")
+    yield (
+        "behind a quote in a comment",
+        "<!--<html x='-->" + styled("b", 2_000) + fill(characters, "<p>x")[:900_000] + "'>",
+    )
+    yield "alike up to a quote", "<p>" + "".join(f"<b x='>{i}'>" for i in range(2_000)) + fill(characters, "<p>x")
+    yield "mixed case", "<P>" + "".join(f"<FoNt {i}>" for i in range(500)) + fill(characters, "<P>x")
 
 
-def multiplied_attributes() -> Pages:
+def multiplied_attributes(characters: int) -> Pages:
     for tag in ("a href=x", "b", "font"):
         for name in ("class", "id", "rel", "href", "style"):
             for size, paragraphs in ((20, 250_000), (7_000, 200_000), (10_000, 2_000), (500_000, 130_000)):
-                value = "c " * (size // 2)
+                value = "c " * (min(size, characters // 2) // 2)
                 yield f"{tag} {name} {size}", f'<p><{tag} {name}="{value}">' + "<p>x" * paragraphs
 
 
-def attribute_floods() -> Pages:
-    numbered = count_up(lambda i: f"a{i} ")
-    numbered_roots = count_up(lambda i: f"<html a{i}>")
+def attribute_floods(characters: int) -> Pages:
+    numbered = count_up(characters, lambda i: f"a{i} ")
+    numbered_roots = count_up(characters, lambda i: f"<html a{i}>")
     yield "distinct", f"<div {numbered}>"
-    yield "all alike", f"<div {fill('a=1 ')}>"
-    yield "wide characters", f"<div {count_up(lambda i: f'{chr(0x4E00 + i % 20_000)}{i // 20_000} ')}>"
-    yield "a thousand a tag", fill("<p " + " ".join(f"a{i}" for i in range(1_000)) + ">")
+    yield "all alike", f"<div {fill(characters, 'a=1 ')}>"
+    yield "wide characters", f"<div {count_up(characters, lambda i: f'{chr(0x4E00 + i % 20_000)}{i // 20_000} ')}>"
+    yield "a thousand a tag", fill(characters, "<p " + " ".join(f"a{i}" for i in range(1_000)) + ">")
     for root in ("html", "body", "hTmL", "body/"):
-        yield f"{root}, one each", count_up(lambda i, root=root: f"<{root} a{i}>")  # type: ignore[misc]
+        yield f"{root}, one each", count_up(characters, lambda i, root=root: f"<{root} a{i}>")  # type: ignore[misc]
         yield f"{root}, late", f"x<{root} {numbered[:1_000_000]}>x"
         halves = numbered[:500_000], numbered[500_000:1_000_000]
         yield f"{root}, twice", f"<{root} {halves[0]}><{root} {halves[1]}>"
     yield "body with a quote in a name", f'x<body x"="> " {numbered[:1_000_000]}>'
     yield "roots behind a quote in a comment", "<!--<html x='-->" + numbered_roots[:1_000_000] + "'>"
-    yield "html in open quotes", fill("<html a='x <body b=\"y ")
-    yield "one value", f'<div title="{fill("x")}">'
-    yield "one href", f'<a href="{fill("&amp;")}">x</a>'
-    yield "one class", f'<p class="{fill("c ")}">x'
-    yield "never closed", f'<a href="{fill("x > <b>")}'
+    yield "html in open quotes", fill(characters, "<html a='x <body b=\"y ")
+    yield "one value", f'<div title="{fill(characters, "x")}">'
+    yield "one href", f'<a href="{fill(characters, "&amp;")}">x</a>'
+    yield "one class", f'<p class="{fill(characters, "c ")}">x'
+    yield "never closed", f'<a href="{fill(characters, "x > <b>")}'
 
 
-def floods() -> Pages:
+def floods(characters: int) -> Pages:
     for unit in (
         "<",
         "< ",
@@ -192,7 +198,7 @@ def floods() -> Pages:
         "<textarea></textarea><title></title>",
         "<form><div></form>",
     ):
-        yield repr(unit), fill(unit)
+        yield repr(unit), fill(characters, unit)
     for opening in (
         "<!--",
         "<script>",
@@ -202,12 +208,12 @@ def floods() -> Pages:
         "<svg><![CDATA[",
         "<plaintext>",
     ):
-        yield f"unclosed {opening}", opening + fill("x<b>&amp;-]")
-    yield "svg anchors in one another", "<svg>" + fill("<a href=/x>x")
-    yield "a refresh of dots", f'<meta http-equiv=refresh content="{fill("0.; ")}">'
+        yield f"unclosed {opening}", opening + fill(characters, "x<b>&amp;-]")
+    yield "svg anchors in one another", "<svg>" + fill(characters, "<a href=/x>x")
+    yield "a refresh of dots", f'<meta http-equiv=refresh content="{fill(characters, "0.; ")}">'
 
 
-def tables() -> Pages:
+def tables(characters: int) -> Pages:
     for unit in (
         "x<tr>",
         "<a href=/>x",
@@ -218,32 +224,35 @@ def tables() -> Pages:
         "<caption>x",
         "<col>",
     ):
-        yield f"table, {unit}", "<table>" + fill(unit)
+        yield f"table, {unit}", "<table>" + fill(characters, unit)
     for unit in ("<table>x", "<table><b>x", "<table><tr><td><table>x<b>", "<table></table>"):
-        yield unit, fill(unit)
+        yield unit, fill(characters, unit)
     for depth in range(495, 513):
-        yield f"a table at depth {depth}", "<div>" * depth + fill("<table><tr><td></table>x<template><td></tbody>y")
-    yield "wide columns, many rows", "<table><tr>" + ("<td>" + "x" * 1_000) * 400 + fill("<tr><td>y")
+        yield (
+            f"a table at depth {depth}",
+            "<div>" * depth + fill(characters, "<table><tr><td></table>x<template><td></tbody>y"),
+        )
+    yield "wide columns, many rows", "<table><tr>" + ("<td>" + "x" * 1_000) * 400 + fill(characters, "<tr><td>y")
 
 
-def fuzzed() -> Pages:
+def fuzzed(characters: int) -> Pages:
     tags = FUZZED_TAGS.split()
     forms = ("<{}>", "<{}>", "</{}>", "<{} x={}>", "x<{}>")
     for seed in range(12):
         rng = random.Random(seed)  # noqa: S311 (the same pages every time)
         # Cubed, so that some tags are frequent on this page and others rare.
         weights = [rng.random() ** 3 for _ in tags]
-        chosen = rng.choices(tags, weights, k=PARSED_CHARACTERS // 4)
+        chosen = rng.choices(tags, weights, k=characters // 4)
         yield f"seed {seed}", "".join(rng.choice(forms).format(tag, i) for i, tag in enumerate(chosen))
 
 
-def crashing() -> Pages:
+def crashing(characters: int) -> Pages:
     """Deep pages on which turbohtml 1.15.4 by itself dies of a segmentation fault, and many that are like them."""
     for seed in (10, 11, 42, 43):
-        yield f"seed {seed}", crash_page(seed)
+        yield f"seed {seed}", crash_page(characters, seed)
 
 
-def crash_page(seed: int) -> str:
+def crash_page(characters: int, seed: int) -> str:
     tags = FUZZED_TAGS.split()
     forms = ("<{}>", "<{}>", "</{}>", "<{} x={}>", "x<{}>")
     state = seed + 1
@@ -254,7 +263,7 @@ def crash_page(seed: int) -> str:
         place = (state >> 40) % len(tags) * ((state >> 20) % len(tags)) // len(tags)
         return forms[(state >> 33) % len(forms)].format(tags[(place + seed * 3) % len(tags)], i)
 
-    return count_up(unit)
+    return count_up(characters, unit)
 
 
 FAMILIES: dict[str, Callable[[], Pages]] = {
@@ -283,9 +292,9 @@ class Reading(msgspec.Struct, frozen=True):
     """What is wrong with the answer; empty if nothing is."""
 
 
-def read_family(family: str) -> list[Reading]:
-    """Of each page of the family, in a process of its own."""
-    command = [sys.executable, "-m", "gossamer.testing.pathological", family]
+def read_family(family: str, characters: int = PARSED_CHARACTERS) -> list[Reading]:
+    """Of each page of the family, made so long, in a process of its own."""
+    command = [sys.executable, "-m", "gossamer.testing.pathological", family, str(characters)]
     run = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603 (this file)
     return msgspec.json.decode(run.stdout, type=list[Reading])
 
@@ -301,7 +310,7 @@ def _read(page: str, markup: str, url: Url) -> Reading:
     fault = ""
     if not facts.links or facts.links[0].href != "/canary":
         fault = "the first link is lost"
-    elif facts.text is None or facts.main_text is None or len(facts.text) > 2 * PARSED_CHARACTERS:
+    elif facts.text is None or facts.main_text is None or len(facts.text) > 2 * len(markup):
         fault = "no text, or more than the page has"
     else:
         # Raises if one of them is no text that can be stored.
@@ -326,12 +335,13 @@ def _read_apart(page: str, markup: str, url: Url) -> Reading:
 
 
 def main() -> None:
-    """Prints what became of each page of the family that is named."""
+    """Prints what became of each page of the family that is named, which are so long."""
     url = canonicalise("https://www.example.org/hostile/")
     if not isinstance(url, Url):
         raise TypeError(url)
-    pages = FAMILIES[sys.argv[1]]()
-    readings = [_read_apart(name, (CANARY + page)[:PARSED_CHARACTERS], url) for name, page in pages]
+    characters = int(sys.argv[2])
+    pages = FAMILIES[sys.argv[1]](characters)
+    readings = [_read_apart(name, (CANARY + page)[:characters], url) for name, page in pages]
     sys.stdout.buffer.write(msgspec.json.encode(readings))
 
 
