@@ -310,7 +310,7 @@ def assert_only_lost(summary: dict[str, Any], directory: Path, poison: set[str],
 
 
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize(("poisoned", "parsers"), [(1, 1), (10, 4)])
+@pytest.mark.parametrize(("poisoned", "parsers"), [(1, 1), (4, 2)])
 def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(
     tmp_path: Path, store: str, poisoned: int, parsers: int
 ) -> None:

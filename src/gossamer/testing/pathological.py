@@ -266,7 +266,7 @@ def crash_page(characters: int, seed: int) -> str:
     return count_up(characters, unit)
 
 
-FAMILIES: dict[str, Callable[[], Pages]] = {
+FAMILIES: dict[str, Callable[[int], Pages]] = {
     family.__name__: family
     for family in (
         open_nesting,

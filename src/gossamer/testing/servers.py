@@ -30,6 +30,7 @@ from typing import Self
 
 from gossamer.testing.browser import CHROMIUM_VARIABLE, find_chromium
 from gossamer.testing.guard import Guard, children, is_running
+from gossamer.testing.postgres_clusters import make_cluster
 from gossamer.testing.server_binaries import (
     LOGROTATE_VARIABLE,
     POSTGRES_VARIABLE,
@@ -267,28 +268,12 @@ class PostgresServer(Server):
         return directory
 
     def _initialise(self) -> None:
-        if os.geteuid() == 0 and not readable_by_others(self.binary.path):
-            self.binary = _reachable_copy(self.binary)
-        user, group, groups = self._identity()
-        options = ["--username=gossamer", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]
-        done = subprocess.run(  # noqa: S603 (a program that we found)
-            [self.binary.path.parent / "initdb", *options, "--pgdata", self.directory / "data"],
-            cwd=self.directory,
-            env=self.binary.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            user=user,
-            group=group,
-            extra_groups=groups,
-        )
-        if done.returncode != 0:
-            raise ServerUnavailable(
-                f"initdb of {self.binary} ended with {done.returncode}: {done.stdout[-2000:].strip()}"
-            )
+        owner = None
+        if os.geteuid() == 0:
+            owner = _unprivileged()
+            if not readable_by_others(self.binary.path):
+                self.binary = _reachable_copy(self.binary)
+        make_cluster(self.binary, self.directory / "data", owner)
 
     def _identity(self) -> tuple[int | None, int | None, list[int] | None]:
         if os.geteuid() != 0:
