@@ -37,7 +37,7 @@ def shared_data() -> Path:
 
 
 #: Of the state machine, for each kind of store; with GOSSAMER_TEST_EXAMPLES, so many for each server that there is.
-HISTORIES = 100
+HISTORIES = 80
 EVERY_HISTORY = int(os.environ["GOSSAMER_TEST_EXAMPLES"]) if "GOSSAMER_TEST_EXAMPLES" in os.environ else None
 
 #: Each of these needs a real server; a test that asks for one is marked `servers` without saying so itself.

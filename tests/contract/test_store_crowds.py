@@ -27,8 +27,8 @@ MEMBERS = 8
 SITES = 500
 SLOTS = 64
 #: Each is offered by four of the eight processes.
-URLS = 20_000
-OFFERS = 10_000
+URLS = 12_000
+OFFERS = URLS // 2
 #: How long tasks go on that are many; a minute shows what a second may not. Half of it is for calls that are cancelled.
 SECONDS = float(os.environ.get("GOSSAMER_TEST_SECONDS", "0"))
 #: At least so many calls by tasks that are many, and so many that are cancelled.

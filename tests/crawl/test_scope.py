@@ -22,7 +22,6 @@ def until_asked_again(crawls: Crawls, process: subprocess.Popen[str], *sites: st
         asked = Counter(request.host for request in crawls.requests() if request.path != "/robots.txt")
 
 
-@pytest.mark.every_store
 def test_exclusions_and_blocks_added_at_a_resume_reach_what_is_queued(small_web: Crawls, tmp_path: Path) -> None:
     # With this delay most of each site is left when the crawl is interrupted.
     running = small_web.start(delay=1.0)
