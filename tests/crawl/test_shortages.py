@@ -185,6 +185,17 @@ class Stillness:
         return time.monotonic() - self._since >= STILL_SECONDS
 
 
+def until_all_work(crawls: Crawls, running: subprocess.Popen[str], *, parsers: int) -> None:
+    """Two fetchers, and so many parsers. One that is still loading its modules when something is taken away would end,
+    and be started again. A parser that works has a folder."""
+    until_there(crawls.data / "spool" / "claimed", {f"parser-{number}" for number in range(parsers)}, running)
+    until_there(crawls.data / "spool" / "serials", {"000", "001"}, running)
+
+
+#: So that it is known who is to be waited for.
+TWO_FETCHERS = ("--num-fetcher-processes=2", "--num-parser-processes=1")
+TWO_OF_EACH = ("--num-fetcher-processes=2", "--num-parser-processes=2")
+
 # The disk.
 
 
@@ -196,8 +207,9 @@ def test_a_full_disk_under_spool_or_pages_is_waited_for(web: Crawls, what: str) 
     with small_disk(web.data / what) as disk:
         crawls = Narrow(web, through=disk.through, data=disk.seen_from_here(web.data))
         # Pages are written when they are committed: soon enough that there is more to do afterwards.
-        running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2", "--commit-pages=20")
+        running = crawls.start_again("--max-pages=0", "--min-free=0", *TWO_FETCHERS, "--commit-pages=20")
         until_pages_are_fetched(crawls, before + 60, running)
+        until_all_work(crawls, running, parsers=1)
         disk.keep_full_until(
             lambda: any("No space left" in line for line in crawls.log_lines()), "nobody has met the full disk"
         )
@@ -223,8 +235,9 @@ def test_a_full_disk_under_the_store_is_waited_for(web: Crawls, tmp_path: Path) 
         (web.data / "frontier.db").unlink()
         (web.data / "frontier.db").symlink_to(small / "frontier.db")
         crawls = Narrow(web, through=disk.through)
-        running = crawls.start_again("--max-pages=0", "--min-free=0", "--num-fetcher-processes=2")
+        running = crawls.start_again("--max-pages=0", "--min-free=0", *TWO_FETCHERS)
         until_pages_are_fetched(crawls, before + 60, running)
+        until_all_work(crawls, running, parsers=1)
         disk.keep_full_until(
             lambda: any("waiting for room" in line for line in crawls.log_lines()), "nobody has met the full disk"
         )
@@ -242,8 +255,9 @@ def test_a_disk_that_is_full_of_everything_is_waited_for(web: Crawls, min_free: 
     web.data.mkdir()
     with small_disk(web.data) as disk:
         crawls = Narrow(web, through=disk.through, data=disk.path)
-        running = crawls.start(f"--min-free={min_free}", "--num-fetcher-processes=2", "--num-parser-processes=2")
+        running = crawls.start(f"--min-free={min_free}", *TWO_OF_EACH)
         until_pages_are_fetched(crawls, 100, running)
+        until_all_work(crawls, running, parsers=2)
         words = "nearly full" if min_free != "0" else "short of disk"
         disk.keep_full_until(lambda: words in crawls.said(running), "nobody has met the full disk")
         disk.keep_full_until(Stillness(crawls, running), "it is fetched on")
@@ -258,8 +272,9 @@ def test_an_interrupt_on_a_full_disk_ends_the_run_and_a_resume_with_room_loses_n
     web.data.mkdir()
     with small_disk(web.data) as disk:
         crawls = Narrow(web, through=disk.through, data=disk.path)
-        running = crawls.start("--min-free=0", "--num-fetcher-processes=2", "--num-parser-processes=2")
+        running = crawls.start("--min-free=0", *TWO_OF_EACH)
         until_pages_are_fetched(crawls, 100, running)
+        until_all_work(crawls, running, parsers=2)
         disk.keep_full_until(lambda: "short of disk" in crawls.said(running), "nobody has met the full disk")
         running.terminate()
         disk.keep_full_until(lambda: running.poll() is not None, "it does not end")
@@ -294,11 +309,9 @@ def test_a_crawl_within_the_fewest_descriptors_that_it_accepts_is_whole(web: Cra
 
 def test_when_descriptors_run_out_leasing_pauses_and_no_site_is_charged(web: Crawls) -> None:
     crawls = Narrow(web)
-    running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=2")
+    running = crawls.start(*TWO_OF_EACH)
     until_pages_are_fetched(crawls, 60, running)
-    # One that is still loading what it is made of would end, and be started again. A parser that works has a folder.
-    until_there(crawls.data / "spool" / "claimed", {"parser-0", "parser-1"}, running)
-    until_there(crawls.data / "spool" / "serials", {"000", "001"}, running)
+    until_all_work(crawls, running, parsers=2)
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in processes(crawls).started}
     for pid, (_, hard) in limits.items():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
