@@ -222,6 +222,18 @@ def assert_each_once(pages: Sequence[dict[str, Any]], expected: set[str]) -> Non
 
 
 @contextlib.contextmanager
+def stopped(pids: Sequence[int]) -> Iterator[None]:
+    """These processes stand still meanwhile."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
 def crawls_of(web: Web, directory: Path, store: str, *, hostile: bool = False) -> Iterator[Crawls]:
     with WebProcesses(web, log_directory=directory / "web", hostile=hostile) as serving:
         crawls = Crawls(directory, serving, store, () if hostile else PATIENT)

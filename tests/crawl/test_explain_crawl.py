@@ -2,12 +2,10 @@
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.policies import Policy, PolicyMix
 from gossamer.testing.web.sites import Kind
-from tests.crawl.conftest import Crawls, crawls_of
+from tests.crawl.conftest import Crawls, crawls_of, stopped
 from tests.crawl.test_deaths import children
 
 Explain = Callable[..., dict[str, Any]]
@@ -45,17 +43,6 @@ def explain(capsys: pytest.CaptureFixture[str]) -> Explain:
 
 def site_with(web: Web, policy: Policy) -> int:
     return next(index for index in range(web.sites) if web.policy(web.site_name(index)) is policy)
-
-
-@contextlib.contextmanager
-def stopped(pids: Sequence[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def parsers_of(crawls: Crawls) -> list[int]:

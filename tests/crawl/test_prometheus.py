@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
 from tests.conftest import present
 from tests.contract.test_deploy import DEPLOY, alert_rules, metric_of, panel_queries
-from tests.crawl.conftest import PATIENCE_SECONDS, assert_each_once, crawls_of, fetches_in
+from tests.crawl.conftest import PATIENCE_SECONDS, assert_each_once, crawls_of, fetches_in, stopped
 from tests.crawl.test_deaths import children
 from tests.crawl.test_stopping import until_pages_are_fetched
 
@@ -60,17 +60,6 @@ def configured(metrics: str) -> dict[str, str]:
     assert target in text
     assert text.count("1s") == 3
     return files | {"prometheus.yml": text}
-
-
-@contextlib.contextmanager
-def stopped(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def newest(prometheus: PrometheusServer) -> tuple[float, float]:
