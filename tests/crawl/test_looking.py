@@ -1,6 +1,7 @@
 """Looking into a crawl: while it runs, and when it has ended. One crawl serves all of this file."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import msgspec
 import pytest
 
 from gossamer.cli.main import main
 from gossamer.errors import StoreUnavailable
+from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
 from gossamer.url import registrable_domain
 from tests.crawl.conftest import Crawls, crawls_of
@@ -61,13 +64,17 @@ class Seen(NamedTuple):
 class Looked(NamedTuple):
     """A crawl that has ended, and what was seen of it before."""
 
-    crawls: Crawls
+    data: str
     summary: dict[str, Any]
     seen: list[Seen]
+    verdict: str
+    expected: list[str]
+    """The pages that there are."""
+    log_files: list[str]
+    """Of the web server."""
 
-    @property
-    def data(self) -> str:
-        return str(self.crawls.data)
+    def requests(self) -> list[access_log.Request]:
+        return list(access_log.read(map(Path, self.log_files)))
 
 
 def run(*arguments: str) -> Ran:
@@ -94,8 +101,20 @@ def look(data: Path) -> Seen:
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
-    with crawls_of(WEB, tmp_path_factory.mktemp("looking"), "sqlite") as crawls:
+def looked(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Looked:
+    """Made once: where tests run side by side, the first process that wants it makes it for all."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared if worker_id == "master" else shared.parent
+    result = shared / "looked.json"
+    with (shared / "looked.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not result.exists():
+            result.write_bytes(msgspec.json.encode(look_at_a_crawl(tmp_path_factory.mktemp("looking"))))
+    return msgspec.json.decode(result.read_bytes(), type=Looked)
+
+
+def look_at_a_crawl(directory: Path) -> Looked:
+    with crawls_of(WEB, directory, "sqlite") as crawls:
         deadline = time.monotonic() + PATIENCE_SECONDS
         # The crawl cannot end before it was looked at: at its beginning and in its middle the web stands still.
         with stopped(crawls):
@@ -114,7 +133,9 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
         while process.poll() is None:
             seen.append(look(crawls.data))
             time.sleep(0.5)
-        yield Looked(crawls, crawls.end(process), seen)
+        summary = crawls.end(process)
+        expected, log_files = sorted(crawls.expected_pages()), [str(path) for path in crawls.web.log_files]
+        return Looked(str(crawls.data), summary, seen, crawls.judge().verdict, expected, log_files)
 
 
 @contextlib.contextmanager
@@ -154,8 +175,8 @@ def test_what_the_store_calls_a_page_is_in_the_tables(looked: Looked) -> None:
 def test_a_crawl_that_was_looked_at_ends_clean(looked: Looked) -> None:
     assert looked.summary["stop_reason"] == "exhausted"
     assert looked.summary["restarts"] == 0
-    assert looked.crawls.judge().verdict == "clean"
-    expected = looked.crawls.expected_pages()
+    assert looked.verdict == "clean"
+    expected = set(looked.expected)
     urls = [row["url"] for row in rows("sql", looked.data, "select url from pages")]
     assert (len(urls), set(urls)) == (len(expected), expected)
 
@@ -243,7 +264,7 @@ def test_watching_writes_a_line_for_each_look_and_ends_with_an_interrupt(looked:
 
 def test_sites_have_what_the_web_server_saw(looked: Looked) -> None:
     requests: dict[str, int] = {}
-    for request in looked.crawls.requests():
+    for request in looked.requests():
         site = registrable_domain(request.host.partition(":")[0]) or request.host
         requests[site] = requests.get(site, 0) + 1
     listed = rows("sites", looked.data, "--top=1000", "--by=requests")
