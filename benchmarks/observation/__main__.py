@@ -40,12 +40,12 @@ from gossamer.report.progress import View, view_lines
 from gossamer.report.resources import own_usage
 from gossamer.run.condition import Condition
 from gossamer.run.data_directory import DataDirectory
+from gossamer.run.fetching import FetcherWork
 from gossamer.run.metered_store import MeteredStore
 from gossamer.run.meters import FetchCounting, ParseCounting, StoreCounting
 from gossamer.run.observation import Observation
 from gossamer.run.orders import Numbers, Orders, Report
 from gossamer.run.supervisor import Supervisor
-from gossamer.run.wiring import FetcherWork
 from gossamer.sinks.sink import PageRecord
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.url import Url, canonicalise

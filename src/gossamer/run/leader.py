@@ -30,6 +30,7 @@ from gossamer.report.status import WAITS, Summary, summarise
 from gossamer.run.condition import Condition
 from gossamer.run.controls import LeaderControls
 from gossamer.run.data_directory import DataDirectory
+from gossamer.run.fetching import fetcher_work
 from gossamer.run.observation import Observation
 from gossamer.run.orders import HELD_SIGNALS, Command, Kind
 from gossamer.run.places import OWN_NAME, made_orders, process_counts
@@ -113,17 +114,14 @@ class Leader:
         )
         self._board = Board(facts_of(self._data, self._settings, run))
         controls = LeaderControls(
-            self._data,
-            self._condition,
-            interrupt=self._interrupt,
-            reread=lambda: self._tell_all(Command(do="reread")),
+            self._data, self._condition, interrupt=self._interrupt, reread=lambda: self._tell_all(Command(do="reread"))
         )
         self._showing = Showing(
             self._data.root, self._settings.report, self._board, controls, say=self._terminal.say, warn=self._say
         )
         try:
             fetchers, parsers = made_orders(self._data, self._settings, run, self._showing.endpoints)
-            self._own = workshop.fetcher(fetchers[0])
+            self._own = fetcher_work(workshop, fetchers[0])
             self._owner = fetchers[0].owner
             self._observation = Observation(
                 data=self._data,

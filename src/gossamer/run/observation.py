@@ -34,11 +34,11 @@ from gossamer.report.sample import PHASES, SAMPLE_SECONDS, Activity, ProcessUse,
 from gossamer.report.system import Machine
 from gossamer.run.condition import Condition
 from gossamer.run.data_directory import DataDirectory
+from gossamer.run.fetching import FetcherWork
 from gossamer.run.orders import Report
 from gossamer.run.places import process_counts
 from gossamer.run.supervisor import Supervisor
 from gossamer.run.told import told
-from gossamer.run.wiring import FetcherWork
 from gossamer.spool.directory import Backlog, SpoolDirectory
 
 log = logging.getLogger("gossamer.run")

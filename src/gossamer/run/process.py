@@ -59,10 +59,11 @@ async def serve(orders: Orders) -> None:
     logs.open()
     try:
         async with Workshop(data, orders.settings, orders.name, at_once=orders.kind == "parser") as workshop:
+            # Not above: neither has room for what the other imports.
+            work: Work
             if orders.kind == "fetcher":
-                work: Work = workshop.fetcher(orders)
+                work = import_module("gossamer.run.fetching").fetcher_work(workshop, orders)
             else:
-                # Not above: a fetcher has no room for what that imports.
                 work = import_module("gossamer.run.parsing").parser_work(workshop, orders)
             await _serve(work, logs, partial(diagnose, data, orders.name, workshop, work))
     except StoreUnavailable as error:
