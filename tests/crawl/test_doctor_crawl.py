@@ -13,17 +13,14 @@ import pytest
 from gossamer.cli.main import command_module, command_parser
 from gossamer.look import processes
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import Crawls, crawls_of
+from tests.crawl.conftest import Crawls, crawls_of, stopped
 
-#: Answers take so long that connections are open whenever somebody looks.
 WEB = Web(
     sites=30,
     pages=40,
     links_per_page=6,
     median_bytes=600,
     https_share=0.5,
-    latency_median_seconds=2.0,
-    latency_sigma=0.0,
     crawl_delay_seconds=0.1,
     retry_after_seconds=0,
 )
@@ -57,6 +54,20 @@ def wait_for_pages(crawls: Crawls, process: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
+def wait_for_connections(crawls: Crawls) -> None:
+    """Until both schemes have a connection open. Called while the web is stopped: those then stay."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not {crawls.web.http_port, crawls.web.https_port} <= connected_ports():
+        assert time.monotonic() < deadline, "nobody connects"
+        time.sleep(0.1)
+
+
+def connected_ports() -> set[int]:
+    """Ports to which an established TCP connection of this machine leads."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return {int(fields[2].rpartition(":")[2], 16) for line in lines if (fields := line.split())[3] == "01"}
+
+
 @pytest.mark.timeout(400)
 def test_every_process_of_a_crawl_answers_twice_and_goes_on_as_if_it_had_not_been_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,7 +77,9 @@ def test_every_process_of_a_crawl_answers_twice_and_goes_on_as_if_it_had_not_bee
     with crawls_of(WEB, tmp_path, "sqlite") as crawls:
         process = crawls.start(*FEW, delay=0.1)
         wait_for_pages(crawls, process)
-        first, second = checkup(crawls), checkup(crawls)
+        with stopped(crawls.web.pids):
+            wait_for_connections(crawls)
+            first, second = checkup(crawls), checkup(crawls)
         ended = crawls.interrupt(process)
         assert ended["restarts"] == 0
         after = doctor(crawls)
