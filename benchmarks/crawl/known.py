@@ -59,7 +59,8 @@ async def _fill(data: DataDirectory, settings: Settings, web: ServedWeb, known: 
                 assert isinstance(url, Url), "a page of the web is a URL"
                 batch.append(Candidate(url.text, url.site, url.fingerprint, depth=1, via=web.web.home(index)))
             while len(batch) >= BATCH or (batch and (number + 1) * sites >= known):
-                answers = await workshop.store.admit(batch[:BATCH], AdmitLimits())
+                now = await workshop.store.now()
+                answers = await workshop.store.admit(batch[:BATCH], AdmitLimits(), now=now)
                 count += answers.count(Reason.NEW)
                 del batch[:BATCH]
     return count

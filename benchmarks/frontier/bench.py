@@ -80,7 +80,7 @@ class Bench:
     async def _admit(self, candidates: Sequence[Candidate], batch: int, name: str) -> None:
         for begin in range(0, len(candidates), batch):
             links = candidates[begin : begin + batch]
-            answers = await self.stopwatch.time(name, self._store.admit(links, LIMITS))
+            answers = await self.stopwatch.time(name, self._store.admit(links, LIMITS, now=self._cycles.now))
             self._known += answers.count(Reason.NEW)
 
     def _works(self) -> dict[str, Callable[[], Awaitable[None]]]:

@@ -113,7 +113,7 @@ async def _work_in_turn(pipe: Connection, place: Place, sites: int, now: float, 
     stopwatch = Stopwatch()
     before = read(stopwatch, None)
     for batch in batches:
-        await stopwatch.time("admit 2,000 new", store.admit(batch, LIMITS))
+        await stopwatch.time("admit 2,000 new", store.admit(batch, LIMITS, now=now))
     pipe.send(_done(stopwatch, before, place, now))
     stopwatch = Stopwatch()
     cycles = Cycles(store, f"process-{number}", stopwatch)

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     SITE_FAILING = "site-failing"
     RETURNED = "returned"
     OUR_SHORTAGE = "our-shortage"
+    ORIGIN_HELD = "origin-held"
+    SERVER_ADDRESS = "server-address"
     STOPPED = "stopped"
     PARSE_CRASH = "parse-crash"
     # Why a reference or a candidate is not admitted.
@@ -50,6 +52,7 @@ class Reason(StrEnum):
     BLOCKED_SITE = "blocked-site"
     PATH_DEPTH = "path-depth"
     PATH_REPEATS = "path-repeats"
+    LINK_BYTES = "link-bytes"
     # The store's own answers to a candidate.
     NEW = "new"
     SEEN = "seen"
@@ -111,7 +114,7 @@ class Lease(msgspec.Struct, frozen=True, gc=False, array_like=True):
     attempt: int
     """How often it was tried and went back to the tail."""
     returned: int
-    """How often it came back because its holder died."""
+    """How often it came back because its holder died or its segment was lost."""
     clock: SiteClock = SiteClock()
     via: str = ""
 
@@ -139,6 +142,8 @@ class Destination(StrEnum):
     """Spooled, no page."""
     TAIL = "tail"
     """Back into its queue, one attempt more."""
+    LATER = "later"
+    """Back to the tail of its queue, attempt unchanged: nothing was requested."""
     HEAD = "head"
     """Back to where it was taken from, as it was."""
 
@@ -261,3 +266,7 @@ class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
     """When it is to be asked for again."""
     failures: int = 0
     """In a row, since the last good answer."""
+    busy_until: float = 0.0
+    """Store time until which the origin has asked for no requests (429, 503, Retry-After); 0 if it has not."""
+    busy_answers: int = 0
+    """Busy answers in a row."""

@@ -488,7 +488,9 @@ class MortalStore(ModelStore):
 
 async def admit_all(store: ModelStore) -> None:
     sites = [f"site{number}.example" for number in range(SITES)]
-    await store.admit([Candidate(f"https://{site}/", site, number) for number, site in enumerate(sites)], AdmitLimits())
+    await store.admit(
+        [Candidate(f"https://{site}/", site, number) for number, site in enumerate(sites)], AdmitLimits(), now=0.0
+    )
 
 
 def outcome_of(lease: Lease) -> tuple[Outcome, Move]:

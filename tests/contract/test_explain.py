@@ -516,6 +516,7 @@ class Crawl:
                 for url in found
             ],
             self.limits,
+            now=0.0,
         )
 
     async def lease(self) -> dict[str, Lease]:

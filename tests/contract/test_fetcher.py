@@ -115,7 +115,7 @@ class StubParser:
         outcomes = read_segment(path)
         self.outcomes += outcomes
         found = [target for outcome in outcomes for target in self._targets(outcome)]
-        await self._store.admit(found, self._rules.limits)
+        await self._store.admit(found, self._rules.limits, now=0.0)
         await self._store.finish(
             [
                 Finished(
@@ -193,7 +193,7 @@ class Bench:
 
     async def seed(self, *urls: str) -> None:
         seeds = [candidate(url, is_seed=True) for url in urls or self.web.seeds()]
-        await self.store.admit(seeds, self.rules.limits)
+        await self.store.admit(seeds, self.rules.limits, now=0.0)
 
     def fetcher(
         self, owner: str = "first", *, client: Client | None = None, rules: AdmissionRules | None = None
@@ -455,7 +455,9 @@ def test_what_one_run_learnt_of_robots_txt_the_next_does_not_ask_for(tmp_path: P
         async with bench.running():
             await bench.seed("http://s0.test/")
             await bench.crawl(bench.fetcher())
-            await bench.store.admit([candidate(f"http://s{site}.test/late") for site in range(10)], bench.rules.limits)
+            await bench.store.admit(
+                [candidate(f"http://s{site}.test/late") for site in range(10)], bench.rules.limits, now=0.0
+            )
             await bench.crawl(bench.fetcher("second"))
 
     asyncio.run(run())

@@ -99,7 +99,7 @@ class Crawl:
         self._epochs = await self.store.own("test", range(SLOTS), now=now, until=now + 1000, delay_seconds=0)
 
     async def admit(self, *urls: str) -> None:
-        answers = await self.store.admit([seed(url) for url in urls], AdmitLimits())
+        answers = await self.store.admit([seed(url) for url in urls], AdmitLimits(), now=0.0)
         assert set(answers) == {Reason.NEW}
 
     async def lease(self, limit: int = SEGMENT_OUTCOMES) -> list[Lease]:
@@ -243,10 +243,10 @@ def test_a_retry_is_no_end_of_its_url(tmp_path: Path, make_store: MakeStore) -> 
 class LosingStore(ModelStore):
     """Admits seeds, and is gone when links are offered."""
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         if not candidates[0].is_seed:
             raise StoreUnavailable("gone")
-        return await super().admit(candidates, limits)
+        return await super().admit(candidates, limits, now=now)
 
 
 def test_without_the_stores_answer_to_its_links_no_page_is_written_or_finished(tmp_path: Path) -> None:

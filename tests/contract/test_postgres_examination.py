@@ -67,7 +67,7 @@ def test_a_server_is_examined_and_what_is_on_it_of_ours_is_told(postgres_binary:
         store = PostgresStore(given)
         await store.open()
         links = [Candidate(f"https://a.example/{number}", "a.example", number) for number in range(7)]
-        await store.admit(links, AdmitLimits())
+        await store.admit(links, AdmitLimits(), now=0.0)
         await store.close()
         found = by_name(await examine(url))
         assert found["version"].value.startswith(postgres_binary.version.split()[0])

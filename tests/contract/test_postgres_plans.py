@@ -175,8 +175,8 @@ def assert_no_verb_makes_the_server_read_a_large_table(large: str) -> None:
             Candidate(f"https://{n % 200}.test/{n}", f"{n % 200}.test", stable_hash(f"{n}"), path_fingerprint=7)
             for n in range(1_000)
         ]
-        assert await store.admit(links, AdmitLimits()) == [Reason.NEW] * 1_000
-        await store.admit(links, AdmitLimits(site_urls=1, path_variants=1))
+        assert await store.admit(links, AdmitLimits(), now=0.0) == [Reason.NEW] * 1_000
+        await store.admit(links, AdmitLimits(site_urls=1, path_variants=1), now=0.0)
         # Nothing is taken from anyone: whoever takes a slot reads all that is held.
         await connection.execute(f"UPDATE gossamer_{CRAWL}.slots SET owner = 'fetcher', epoch = 1")
         epochs = await store.own("fetcher", range(SLOTS), now=NOW, until=2 * NOW, delay_seconds=1)

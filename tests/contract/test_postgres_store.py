@@ -104,7 +104,7 @@ def test_work_goes_on_when_all_sessions_are_ended_in_the_middle_of_it(postgres_b
             # Once for certain in the middle of a call: it waits for a lock.
             async with person.transaction():
                 await person.execute(f"LOCK TABLE {store._schema}.sites")
-                call = asyncio.create_task(store.admit(links[:50], NO_LIMITS))
+                call = asyncio.create_task(store.admit(links[:50], NO_LIMITS, now=0.0))
                 while not await person.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 (the server tells nobody)
                     await asyncio.sleep(0.01)
                 await end_sessions(person)
@@ -116,7 +116,7 @@ def test_work_goes_on_when_all_sessions_are_ended_in_the_middle_of_it(postgres_b
             async def admit(part: Sequence[Candidate]) -> int:
                 new = 0
                 for begin in range(0, len(part), 50):
-                    new += (await store.admit(part[begin : begin + 50], NO_LIMITS)).count(Reason.NEW)
+                    new += (await store.admit(part[begin : begin + 50], NO_LIMITS, now=0.0)).count(Reason.NEW)
                     # The others are in the middle of something.
                     if begin % 250 == 200:
                         is_time.set()
@@ -146,15 +146,15 @@ def test_calls_wait_for_a_server_that_was_killed_and_go_on_when_it_is_back(postg
 
         async def run() -> None:
             async with opened(connecting(server.url)) as store:
-                await store.admit([link(number) for number in range(100)], NO_LIMITS)
+                await store.admit([link(number) for number in range(100)], NO_LIMITS, now=0.0)
                 for turn in range(1, 4):
                     calls = [
-                        asyncio.create_task(store.admit([link(turn * 1000 + number)], NO_LIMITS))
+                        asyncio.create_task(store.admit([link(turn * 1000 + number)], NO_LIMITS, now=0.0))
                         for number in range(50)
                     ]
                     await asyncio.sleep(0.01)
                     await asyncio.to_thread(server.kill)
-                    calls.append(asyncio.create_task(store.admit([link(turn * 1000 + 50)], NO_LIMITS)))
+                    calls.append(asyncio.create_task(store.admit([link(turn * 1000 + 50)], NO_LIMITS, now=0.0)))
                     while not store.is_away:  # noqa: ASYNC110 (it is no event, but what the metrics show)
                         await asyncio.sleep(0.01)
                     await asyncio.to_thread(server.restart)
@@ -171,7 +171,7 @@ def test_the_same_call_made_twice_at_once_gives_the_same_leases(postgres_server:
     """Its first attempt may still be on its way when it is made again."""
 
     async def work(store: PostgresStore, _: Any) -> None:
-        await store.admit([link(0, f"site{number}.example") for number in range(40)], NO_LIMITS)
+        await store.admit([link(0, f"site{number}.example") for number in range(40)], NO_LIMITS, now=0.0)
         epochs = await store.own("fetcher", range(SLOTS), now=0, until=100, delay_seconds=1)
         answers = await asyncio.gather(
             *(store.lease("call", epochs, 5, now=0, delay_seconds=1, max_pages=0) for _ in range(8))
@@ -186,7 +186,7 @@ def test_a_site_that_is_always_locked_when_it_is_due_is_waited_for(postgres_serv
     """As one is to which many admit at once. What is locked is passed over at first, and what is not is given."""
 
     async def work(store: PostgresStore, person: Any) -> None:
-        await store.admit([link(0, "hot.example"), link(0, "other.example")], NO_LIMITS)
+        await store.admit([link(0, "hot.example"), link(0, "other.example")], NO_LIMITS, now=0.0)
         async with person.transaction():
             await person.execute("SELECT FROM sites WHERE name = 'hot.example' FOR UPDATE")
             assert [given.site for given in await lease(store, "first", 1_000.0)] == ["other.example"]
@@ -206,7 +206,7 @@ def test_what_is_counted_is_folded_and_adds_up_meanwhile(
     async def work(store: PostgresStore, person: Any) -> None:
         async def admit(first: int) -> None:
             for number in range(first, first + 50):
-                await store.admit([link(number, f"site{number % 3}.example")], NO_LIMITS)
+                await store.admit([link(number, f"site{number % 3}.example")], NO_LIMITS, now=0.0)
 
         async def watch() -> None:
             last = 0
@@ -253,7 +253,7 @@ def test_entries_of_every_length_end_where_python_says(postgres_server: Postgres
 
 def test_a_long_queue_keeps_its_order_whatever_goes_back_to_its_ends(postgres_server: PostgresServer) -> None:
     async def work(store: PostgresStore, person: Any) -> None:
-        await store.admit([link(number) for number in range(300)], NO_LIMITS)
+        await store.admit([link(number) for number in range(300)], NO_LIMITS, now=0.0)
         assert await person.fetchval("SELECT count(*) FROM blocks") > 5
         expected = [link(number).url for number in range(300)]
         now = 0.0
@@ -286,12 +286,16 @@ def test_links_to_sites_that_have_room_are_admitted_in_one_call(postgres_server:
         links = [link(number, f"site{number % 3}.example") for number in range(30)]
         for expected in (Reason.NEW, Reason.SEEN):
             taken = store.pool.taken
-            assert set(await store.admit(links, NO_LIMITS)) == {expected}
+            assert set(await store.admit(links, NO_LIMITS, now=0.0)) == {expected}
             assert store.pool.taken == taken + 1
         assert await person.fetchval("SELECT count(*) FROM sites") == 3
         more = [link(30, "site0.example"), link(31, "new.example"), link(0, "site0.example")]
         taken = store.pool.taken
-        assert await store.admit(more, AdmitLimits(site_urls=10)) == [Reason.SITE_FULL, Reason.NEW, Reason.SEEN]
+        assert await store.admit(more, AdmitLimits(site_urls=10), now=0.0) == [
+            Reason.SITE_FULL,
+            Reason.NEW,
+            Reason.SEEN,
+        ]
         assert store.pool.taken == taken + 2
 
     with_store(postgres_server, work)
@@ -300,9 +304,9 @@ def test_links_to_sites_that_have_room_are_admitted_in_one_call(postgres_server:
 def test_a_site_whose_links_are_all_refused_is_not_made(postgres_server: PostgresServer) -> None:
     async def work(store: PostgresStore, person: Any) -> None:
         for limits in (AdmitLimits(only_seeded_sites=True), AdmitLimits(site_urls=0), AdmitLimits(site_queue=0)):
-            assert Reason.NEW not in await store.admit([link(0), link(1)], limits)
+            assert Reason.NEW not in await store.admit([link(0), link(1)], limits, now=0.0)
         variant = msgspec.structs.replace(link(2), path_fingerprint=7)
-        assert await store.admit([variant], AdmitLimits(path_variants=0)) == [Reason.PATH_VARIANTS]
+        assert await store.admit([variant], AdmitLimits(path_variants=0), now=0.0) == [Reason.PATH_VARIANTS]
         assert await person.fetchval("SELECT count(*) FROM sites") == 0
         assert (await store.counts(now=0.0)).sites == 0
 
@@ -335,7 +339,7 @@ def test_batches_that_meet_limits_in_some_of_their_sites_are_answered_as_the_mod
                 site_urls=chance.choice((40, 1_000)),
                 path_variants=chance.choice((8, 18, 1_000)),
             )
-            assert await store.admit(batch, limits) == await model.admit(batch, limits)
+            assert await store.admit(batch, limits, now=0.0) == await model.admit(batch, limits, now=0.0)
         sites = [f"site{number}.example" for number in range(6)]
         assert await store.site_states(sites) == await model.site_states(sites)
         leased = await lease(store, "first")
@@ -361,7 +365,7 @@ def test_a_frontier_of_an_older_version_is_migrated_once_by_many_at_once(postgre
                 await connection.close()
 
         async with opened(given) as store:
-            await store.admit([link(1)], NO_LIMITS)
+            await store.admit([link(1)], NO_LIMITS, now=0.0)
         await asyncio.gather(*(bring_up_to_date(later) for _ in range(6)))
         async with sessions(given.url) as person:
             assert await person.fetchval(f"SELECT version FROM {schema_of(given.crawl)}.meta") == len(later)
@@ -378,7 +382,7 @@ def test_another_frontier_in_the_place_of_ours_is_an_error(postgres_server: Post
     async def run() -> None:
         given = connecting(postgres_server.url)
         async with opened(given) as store:
-            await store.admit([link(1)], NO_LIMITS)
+            await store.admit([link(1)], NO_LIMITS, now=0.0)
             await remove(given.url, given.crawl)
             async with opened(given), sessions(given.url) as person:
                 await end_sessions(person)

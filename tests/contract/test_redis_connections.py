@@ -42,7 +42,7 @@ def test_a_pool_never_has_more_connections_than_it_may_and_calls_wait_for_one(
 ) -> None:
     async def work(store: RedisStore) -> None:
         async def call(number: int) -> None:
-            assert await store.admit([link(number)], NO_LIMITS) == [Reason.NEW]
+            assert await store.admit([link(number)], NO_LIMITS, now=0.0) == [Reason.NEW]
             assert store.pool.created <= 3
 
         with client(server) as admin:
@@ -93,14 +93,14 @@ def test_a_connection_that_died_while_idle_is_replaced_without_anybody_noticing(
     server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1)], NO_LIMITS)
+        await store.admit([link(1)], NO_LIMITS, now=0.0)
         with client(server) as admin:
             admin.execute_command("CLIENT", "KILL", "TYPE", "normal")
             await until(lambda: "gossamer-abc" not in [connection["name"] for connection in admin.client_list()])
             await asyncio.sleep(0.1)  # the event loop has seen it
-            assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]
+            assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.SEEN]
         monkeypatch.setattr(redis_pool, "IDLE_SECONDS", 0.0)  # each is asked whether it lives
-        assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]
+        assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.SEEN]
         assert store._server._calls.repeated == 0
 
     with_store(make(server, tmp_path), work)
@@ -110,10 +110,10 @@ def test_a_call_that_takes_too_long_is_made_again_on_another_connection(
     server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1)], NO_LIMITS)
+        await store.admit([link(1)], NO_LIMITS, now=0.0)
         monkeypatch.setattr(redis_pool, "ATTEMPT_SECONDS", 0.1)
         os.kill(server.pid, signal.SIGSTOP)
-        waiting = [asyncio.create_task(store.admit([link(number)], NO_LIMITS)) for number in (1, 2)]
+        waiting = [asyncio.create_task(store.admit([link(number)], NO_LIMITS, now=0.0)) for number in (1, 2)]
         try:
             await until(lambda: store.is_away)
         finally:
@@ -154,7 +154,7 @@ def test_what_never_passes_is_said_at_once_and_never_with_the_password(
 
 def test_a_server_is_reached_by_a_socket_of_its_machine(redis_binary: ServerBinary, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        assert await store.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+        assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.NEW]
 
     with tempfile.TemporaryDirectory() as directory:  # the path of a socket must be short
         path = f"{directory}/redis.sock"

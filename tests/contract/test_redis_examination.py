@@ -40,7 +40,7 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
 
 def test_a_server_as_it_should_be_is_found_good(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1), link(2)], NO_LIMITS)
+        await store.admit([link(1), link(2)], NO_LIMITS, now=0.0)
         await work_off(store, await lease(store, LATE))
         with client(server) as admin:
             admin.config_set("maxmemory", 100 << 20)
@@ -110,7 +110,7 @@ def test_removing_a_crawl_takes_all_of_it_and_nothing_of_others(server: RedisSer
         other = make(server, tmp_path / "other", crawl="abcd")
         await other.open()
         for handle in (store, other):
-            await handle.admit([link(number, f"{number % 50}.example") for number in range(2_000)], NO_LIMITS)
+            await handle.admit([link(number, f"{number % 50}.example") for number in range(2_000)], NO_LIMITS, now=0.0)
             await handle.save_robots([RobotsCopy(origin="https://a.example", access="x")])
         await lease(store, LATE, 5)
         await moved(store)

@@ -44,7 +44,7 @@ def queue_bytes(admin: Any) -> int:
 def test_a_queue_beyond_its_share_of_memory_stands_in_files(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
         candidates = [link(number) for number in range(50_000)]
-        await store.admit(candidates, NO_LIMITS)
+        await store.admit(candidates, NO_LIMITS, now=0.0)
         with client(server) as admin:
             before = queue_bytes(admin)
             await lease(store, LATE, 1)
@@ -68,7 +68,7 @@ def test_a_queue_in_files_keeps_its_order_and_its_files_go_when_it_is_worked_off
     async def work(store: RedisStore) -> None:
         candidates = [link(number) for number in range(600)]
         for begin in range(0, 600, 150):
-            await store.admit(candidates[begin : begin + 150], NO_LIMITS)
+            await store.admit(candidates[begin : begin + 150], NO_LIMITS, now=0.0)
             await store.own("fetcher", range(SLOTS), now=LATE, until=2 * LATE, delay_seconds=1)
             await moved(store)
         assert list((tmp_path / "queues").iterdir())
@@ -90,7 +90,7 @@ def test_death_between_the_steps_of_moving_a_queue_loses_nothing(
     candidates = [link(number) for number in range(500)]
 
     async def dying(store: RedisStore) -> None:
-        await store.admit(candidates, NO_LIMITS)
+        await store.admit(candidates, NO_LIMITS, now=0.0)
         run = store._server.run
 
         async def run_until(verb: str, script: str, *others: Any, **more: Any) -> Any:
@@ -121,7 +121,7 @@ def test_what_was_cut_and_never_written_is_leased_from_memory(server: RedisServe
     candidates = [link(number) for number in range(300)]
 
     async def work(store: RedisStore) -> None:
-        await store.admit(candidates, NO_LIMITS)
+        await store.admit(candidates, NO_LIMITS, now=0.0)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(redis_queues, "_append", _no_room)
             assert await drain(store) == [candidate.url for candidate in candidates]
@@ -138,7 +138,7 @@ def test_a_late_owner_cannot_point_to_a_file_that_the_next_one_may_have_removed(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number) for number in range(300)], NO_LIMITS)
+        await store.admit([link(number) for number in range(300)], NO_LIMITS, now=0.0)
         slot = next(iter(await lease(store, LATE, 1))).slot
         await moved(store)
         with client(server) as admin:
@@ -156,7 +156,7 @@ def test_a_late_owner_cannot_point_to_a_file_that_the_next_one_may_have_removed(
 @pytest.mark.parametrize("harm", ["missing", "short", "changed"])
 def test_a_file_of_a_queue_that_cannot_be_read_is_named(server: RedisServer, tmp_path: Path, harm: str) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number) for number in range(300)], NO_LIMITS)
+        await store.admit([link(number) for number in range(300)], NO_LIMITS, now=0.0)
         await work_off(store, await lease(store, LATE, 1))
         await moved(store)
         (path,) = (tmp_path / "queues").iterdir()
@@ -173,7 +173,7 @@ def test_a_file_of_a_queue_that_cannot_be_read_is_named(server: RedisServer, tmp
 
 def test_giving_up_a_site_gives_up_what_stands_in_files(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number) for number in range(1_000)], NO_LIMITS)
+        await store.admit([link(number) for number in range(1_000)], NO_LIMITS, now=0.0)
         (given,) = await lease(store, LATE, 1)
         await moved(store)
         await store.release([Release(given, True, 0.0, SiteClock(), Reason.SITE_FAILING)])
@@ -209,7 +209,7 @@ def test_a_survey_that_is_outdated_removes_no_file_that_is_wanted(
             return answer
 
         monkeypatch.setattr(store._server, "run", run)
-        await store.admit(candidates, NO_LIMITS)
+        await store.admit(candidates, NO_LIMITS, now=0.0)
         await store.own("first", range(SLOTS), now=LATE, until=2 * LATE, delay_seconds=1)
         if not is_reply_lost:
             await is_at_it.wait()

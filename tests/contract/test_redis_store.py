@@ -49,7 +49,7 @@ def test_names_of_sites_that_look_like_patterns_keys_or_hash_tags_mean_nothing(
 
     async def work(store: RedisStore) -> None:
         candidates = [link(number, name) for name in names for number in range(3)]
-        assert await store.admit(candidates, NO_LIMITS) == [Reason.NEW] * len(candidates)
+        assert await store.admit(candidates, NO_LIMITS, now=0.0) == [Reason.NEW] * len(candidates)
         assert sorted(await drain(store)) == sorted(candidate.url for candidate in candidates)
         counts = await store.counts(now=LATE)
         assert (counts.sites, counts.finished) == (len(names), len(candidates))
@@ -70,7 +70,7 @@ def test_seen_fingerprints_stay_in_compact_sets_however_many_there_are(server: R
 
     async def work(store: RedisStore) -> None:
         for begin in range(0, len(candidates), 5_000):
-            assert set(await store.admit(candidates[begin : begin + 5_000], NO_LIMITS)) == {Reason.NEW}
+            assert set(await store.admit(candidates[begin : begin + 5_000], NO_LIMITS, now=0.0)) == {Reason.NEW}
         with client(server) as admin:
             sets = list(admin.scan_iter("{g:abc:*}:s:*", 1000))
             assert {admin.object("ENCODING", key) for key in sets} == {b"intset"}
@@ -78,7 +78,7 @@ def test_seen_fingerprints_stay_in_compact_sets_however_many_there_are(server: R
         assert sum(sizes.values()) == 50_000
         large = [size for key, size in sizes.items() if key.endswith(b":large.example")]
         assert (sum(large), len(large), len(sizes) - len(large)) == (20_000, 100, 300)
-        assert set(await store.admit(candidates[::7], NO_LIMITS)) == {Reason.SEEN}
+        assert set(await store.admit(candidates[::7], NO_LIMITS, now=0.0)) == {Reason.SEEN}
 
     with_store(make(server, tmp_path), work)
 
@@ -92,8 +92,8 @@ def test_urls_that_were_chosen_by_their_fingerprints_are_admitted_as_others_are(
     ]
 
     async def work(store: RedisStore) -> None:
-        assert set(await store.admit(candidates, NO_LIMITS)) == {Reason.NEW}
-        assert set(await store.admit(candidates, NO_LIMITS)) == {Reason.SEEN}
+        assert set(await store.admit(candidates, NO_LIMITS, now=0.0)) == {Reason.NEW}
+        assert set(await store.admit(candidates, NO_LIMITS, now=0.0)) == {Reason.SEEN}
 
     with_store(make(server, tmp_path), work)
 
@@ -103,7 +103,7 @@ def test_many_processes_that_open_at_once_make_one_frontier(server: RedisServer,
         stores = [make(server, tmp_path) for _ in range(8)]
         await asyncio.gather(*(store.open() for store in stores))
         for number, store in enumerate(stores):
-            assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN if number else Reason.NEW]
+            assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.SEEN if number else Reason.NEW]
         for store in stores:
             await store.close()
 
@@ -140,7 +140,7 @@ def every_verb(store: Store, given: Lease) -> dict[str, Callable[[], Awaitable[o
     return {
         "begin_run": lambda: store.begin_run(latest_not_before_seconds=1),
         "now": store.now,
-        "admit": lambda: store.admit([link(77)], NO_LIMITS),
+        "admit": lambda: store.admit([link(77)], NO_LIMITS, now=0.0),
         "own": lambda: store.own("other", [0], until=2 * LATE, **times),
         "disown": lambda: store.disown("fetcher"),
         "lease": lambda: store.lease("c", {given.slot: given.epoch}, 1, max_pages=0, **times),
@@ -159,7 +159,7 @@ def every_verb(store: Store, given: Lease) -> dict[str, Callable[[], Awaitable[o
 
 def test_every_verb_says_that_an_emptied_server_has_lost_the_frontier(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1), link(2)], NO_LIMITS)
+        await store.admit([link(1), link(2)], NO_LIMITS, now=0.0)
         (given,) = await lease(store, LATE)
         await moved(store)
         with client(server) as admin:
@@ -175,14 +175,14 @@ def test_every_verb_says_that_an_emptied_server_has_lost_the_frontier(server: Re
 
 def test_every_verb_works_with_scripts_that_the_server_has_forgotten(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1), link(2)], NO_LIMITS)
+        await store.admit([link(1), link(2)], NO_LIMITS, now=0.0)
         (given,) = await lease(store, LATE)
         for call in every_verb(store, given).values():
             with client(server) as admin:
                 admin.script_flush()
             await call()
         server.restart()
-        assert await store.admit([link(1), link(2), link(77)], NO_LIMITS) == [Reason.SEEN] * 3
+        assert await store.admit([link(1), link(2), link(77)], NO_LIMITS, now=0.0) == [Reason.SEEN] * 3
 
     with_store(make(server, tmp_path), work)
 
@@ -200,7 +200,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_in_mid_call(
         async def admit(part: int) -> None:
             for number in itertools.count():
                 candidates = [link(1000 * number + step, f"site{part}.example") for step in range(20)]
-                await store.admit(candidates, NO_LIMITS)
+                await store.admit(candidates, NO_LIMITS, now=0.0)
                 acknowledged.extend(candidates)
                 if ends.is_set():
                     return
@@ -215,7 +215,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_in_mid_call(
                 await asyncio.to_thread(running.restart)
                 await until(functools.partial(lambda before: len(acknowledged) > before, before))
             ends.set()
-        assert set(await store.admit(acknowledged, NO_LIMITS)) == {Reason.SEEN}
+        assert set(await store.admit(acknowledged, NO_LIMITS, now=0.0)) == {Reason.SEEN}
         counts = await store.counts(now=LATE)
         assert counts.admitted == counts.queued == len(acknowledged)
         assert not store.is_away
@@ -226,7 +226,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_in_mid_call(
 
 def test_calls_wait_while_the_server_loads_its_file(server: RedisServer, tmp_path: Path) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number, f"site{number}.example") for number in range(300)], NO_LIMITS)
+        await store.admit([link(number, f"site{number}.example") for number in range(300)], NO_LIMITS, now=0.0)
         with client(server) as admin:
             admin.bgrewriteaof()  # keys load slowly as told below only from a rewritten file
             await until(lambda: not admin.info("persistence")["aof_rewrite_in_progress"])
@@ -257,14 +257,18 @@ def test_a_full_server_stops_admission_alone_and_it_goes_on_when_there_is_room(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number) for number in range(20)], NO_LIMITS)
+        await store.admit([link(number) for number in range(20)], NO_LIMITS, now=0.0)
         with client(server) as admin:
             admin.config_set("maxmemory", 1 << 20)
-            admitting = asyncio.create_task(store.admit([link(100)], NO_LIMITS))
+            admitting = asyncio.create_task(store.admit([link(100)], NO_LIMITS, now=0.0))
             await until(lambda: store.is_full)
             (given,) = await lease(store, LATE)
             await work_off(store, [given])
             assert (await store.counts(now=LATE)).finished == 1
+            # What one robots.txt said is needed before anything of its origin is fetched.
+            copy = RobotsCopy(origin="https://a.example", access="parse", body=b"User-agent: *", expires_at=LATE)
+            await store.save_robots([copy])
+            assert await store.load_robots([copy.origin]) == {copy.origin: copy}
             assert not admitting.done()
             admin.config_set("maxmemory", 0)
             assert await admitting == [Reason.NEW]

@@ -173,12 +173,12 @@ class Watched(ModelStore):
         self.fails_at = fails_at
         self.after_admitting = after_admitting
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         self.calls += 1
         fails = self.calls == self.fails_at
         if fails and not self.after_admitting:
             raise StoreUnavailable("gone before")
-        answers = await super().admit(candidates, limits)
+        answers = await super().admit(candidates, limits, now=now)
         self.admitted += [one for one, answer in zip(candidates, answers, strict=True) if answer is Reason.NEW]
         if fails:
             raise StoreUnavailable("gone after")
@@ -261,8 +261,9 @@ def test_what_the_rules_and_the_store_refuse_is_counted_by_reason(tmp_path: Path
 class Forgetful(ModelStore):
     """A store that keeps nothing, so that only the loader's memory is measured."""
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         assert limits == RULES.limits
+        assert now <= self.clock()
         return [Reason.NEW] * len(candidates)
 
 

@@ -62,7 +62,7 @@ def admit_all(directory: Path, ready: threading.Barrier, answers: "multiprocessi
         candidates = [link(number, f"site-{number % 50}.example") for number in range(2_000)]
         new = 0
         for begin in range(0, len(candidates), 100):
-            new += (await store.admit(candidates[begin : begin + 100], NO_LIMITS)).count(Reason.NEW)
+            new += (await store.admit(candidates[begin : begin + 100], NO_LIMITS, now=0.0)).count(Reason.NEW)
         answers.put(new)
 
     ready.wait()
@@ -102,7 +102,7 @@ def test_what_was_acknowledged_is_there_though_nothing_was_closed(tmp_path: Path
     copies = []
 
     async def work(store: SqliteStore) -> None:
-        await store.admit([link(number) for number in range(10)], NO_LIMITS)
+        await store.admit([link(number) for number in range(10)], NO_LIMITS, now=0.0)
         copies.append(copy_of(tmp_path))
 
     async def check(store: SqliteStore) -> None:
@@ -171,7 +171,7 @@ def test_a_full_disk_changes_nothing_and_is_over_when_there_is_room(tmp_path: Pa
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         candidates = [link(number, length=500) for number in range(100)]
-        waiting = asyncio.create_task(store.admit(candidates, NO_LIMITS))
+        waiting = asyncio.create_task(store.admit(candidates, NO_LIMITS, now=0.0))
         async with asyncio.timeout(60):
             while not store.is_full:  # noqa: ASYNC110 (it is nothing that could be waited for)
                 await asyncio.sleep(0.01)
@@ -194,11 +194,11 @@ def test_a_file_that_another_process_never_gives_free_is_unavailable(
         with closing(sqlite3.connect(tmp_path / "frontier.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match="locked"):
-                await store.admit([link(1)], NO_LIMITS)
+                await store.admit([link(1)], NO_LIMITS, now=0.0)
             # Reading waits for nobody.
             assert (await store.counts(now=0.0)).admitted == 0
             other.execute("ROLLBACK")
-        assert await store.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+        assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.NEW]
 
     with_store(tmp_path, work)
 
@@ -251,7 +251,9 @@ def test_calls_that_wait_share_one_transaction(tmp_path: Path, monkeypatch: pyte
         connection.set_trace_callback(statements.append)
 
         def begin() -> None:
-            tasks.extend(asyncio.create_task(store.admit([link(number)], NO_LIMITS)) for number in (1, 2, 1, 3))
+            tasks.extend(
+                asyncio.create_task(store.admit([link(number)], NO_LIMITS, now=0.0)) for number in (1, 2, 1, 3)
+            )
 
         await holding(store, 4, begin)
         answers = [await task for task in tasks]
@@ -269,9 +271,9 @@ def test_a_call_that_fails_does_no_harm_to_those_beside_it(tmp_path: Path) -> No
         tasks: list[asyncio.Future[list[Reason]]] = []
 
         def begin() -> None:
-            tasks.append(asyncio.ensure_future(store.admit([link(1)], NO_LIMITS)))
+            tasks.append(asyncio.ensure_future(store.admit([link(1)], NO_LIMITS, now=0.0)))
             tasks.append(asyncio.ensure_future(store._thread.call(fail)))
-            tasks.append(asyncio.ensure_future(store.admit([link(1), link(2)], NO_LIMITS)))
+            tasks.append(asyncio.ensure_future(store.admit([link(1), link(2)], NO_LIMITS, now=0.0)))
 
         await holding(store, 3, begin)
         assert await tasks[0] == [Reason.NEW]
@@ -289,12 +291,12 @@ def test_a_cancelled_caller_leaves_the_thread_at_work(tmp_path: Path) -> None:
         await holding(
             store,
             1,
-            lambda: tasks.append(asyncio.create_task(store.admit([link(1)], NO_LIMITS))),
+            lambda: tasks.append(asyncio.create_task(store.admit([link(1)], NO_LIMITS, now=0.0))),
             lambda: tasks[0].cancel("nobody waits any more"),
         )
         with pytest.raises(asyncio.CancelledError):
             await tasks[0]
-        assert await store.admit([link(1)], NO_LIMITS) == [Reason.SEEN]
+        assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.SEEN]
 
     with_store(tmp_path, work)
 
@@ -303,8 +305,8 @@ def test_calls_are_run_by_their_caller_where_that_is_wanted(tmp_path: Path) -> N
     async def work(store: SqliteStore) -> None:
         assert await store._thread.call(lambda _: threading.current_thread()) is threading.current_thread()
         many = [link(number, f"site-{number % 50}.example") for number in range(5_000)]
-        assert set(await store.admit(many, NO_LIMITS)) == {Reason.NEW}
-        assert set(await store.admit(many, NO_LIMITS)) == {Reason.SEEN}
+        assert set(await store.admit(many, NO_LIMITS, now=0.0)) == {Reason.NEW}
+        assert set(await store.admit(many, NO_LIMITS, now=0.0)) == {Reason.SEEN}
 
     with_store(tmp_path, work, at_once=True)
 
@@ -318,9 +320,9 @@ def test_a_file_that_another_process_keeps_holds_up_nobody_elses_loop(
     async def work(store: SqliteStore) -> None:
         with closing(sqlite3.connect(tmp_path / "frontier.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            waiting = asyncio.create_task(store.admit([link(1)], NO_LIMITS))
+            waiting = asyncio.create_task(store.admit([link(1)], NO_LIMITS, now=0.0))
             await asyncio.sleep(0.1)
-            behind = asyncio.create_task(store.admit([link(1), link(2)], NO_LIMITS))
+            behind = asyncio.create_task(store.admit([link(1), link(2)], NO_LIMITS, now=0.0))
             # The loop goes on.
             await asyncio.sleep(0.1)
             assert not waiting.done()
@@ -335,13 +337,13 @@ def test_a_file_that_another_process_keeps_holds_up_nobody_elses_loop(
 
 def test_nothing_of_a_call_that_fails_at_once_has_happened(tmp_path: Path) -> None:
     def fail(verbs: Verbs) -> None:
-        assert verbs.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+        assert verbs.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.NEW]
         raise ValueError("a mistake of ours")
 
     async def work(store: SqliteStore) -> None:
         with pytest.raises(ValueError, match="a mistake of ours"):
             await store._thread.call(fail)
-        assert await store.admit([link(1)], NO_LIMITS) == [Reason.NEW]
+        assert await store.admit([link(1)], NO_LIMITS, now=0.0) == [Reason.NEW]
 
     with_store(tmp_path, work, at_once=True)
 
@@ -374,7 +376,7 @@ def test_what_was_seen_is_known_wherever_it_stands(seed: int, tmp_path: Path, mo
     async def work(store: SqliteStore) -> None:
         for _ in range(60):
             offers = [[drawn() for _ in range(draw.choice([1, 2, 9]))] for _ in range(draw.choice([1, 3]))]
-            answers = await asyncio.gather(*(store.admit(offer, limits) for offer in offers))
+            answers = await asyncio.gather(*(store.admit(offer, limits, now=0.0) for offer in offers))
             assert answers == [[expected(candidate) for candidate in offer] for offer in offers]
             candidate = drawn()
             found = await store.find(candidate)
@@ -468,7 +470,7 @@ def test_a_queue_keeps_its_order_over_blocks_of_every_size(seed: int, tmp_path: 
                 length = draw.choice([20, 60, 200, sqlite_sites.BLOCK_BYTES - 30, sqlite_sites.BLOCK_BYTES * 2])
                 links = [link(serial + n, length=length, at_head=action == "head") for n in range(count)]
                 serial += count
-                assert set(await store.admit(links, NO_LIMITS)) == {Reason.NEW}
+                assert set(await store.admit(links, NO_LIMITS, now=0.0)) == {Reason.NEW}
                 for candidate in links:
                     (expected.appendleft if candidate.at_head else expected.append)(candidate.url)
                 continue
@@ -494,7 +496,7 @@ def test_sites_of_one_slot_that_came_together_lie_together(tmp_path: Path) -> No
     async def work(store: SqliteStore) -> None:
         for begin in range(0, 200, 50):
             sites = range(begin, begin + 50)
-            await store.admit([link(1, f"{number}.example") for number in sites], NO_LIMITS)
+            await store.admit([link(1, f"{number}.example") for number in sites], NO_LIMITS, now=0.0)
 
     with_store(tmp_path, work)
     with closing(sqlite3.connect(tmp_path / "frontier.db")) as connection:
@@ -512,7 +514,7 @@ def test_a_site_never_gets_the_place_of_another(tmp_path: Path, monkeypatch: pyt
         for number in range(30):
             refused = [link(1, f"refused-{number}-{n}.example") for n in range(number % 3)]
             seeds = [structs.replace(link(1, f"seed-{number}-{n}.example"), is_seed=True) for n in range(number % 2)]
-            answers = await store.admit(refused + seeds, only_seeded)
+            answers = await store.admit(refused + seeds, only_seeded, now=0.0)
             assert answers == [Reason.SCOPE] * len(refused) + [Reason.NEW] * len(seeds)
         assert len(await lease(store, now=1e6)) == 15
         assert (await store.counts(now=1e6)).sites == 15
@@ -522,7 +524,7 @@ def test_a_site_never_gets_the_place_of_another(tmp_path: Path, monkeypatch: pyt
 
 def test_a_dropped_site_leaves_no_block_behind(tmp_path: Path) -> None:
     async def work(store: SqliteStore) -> None:
-        await store.admit([link(number) for number in range(500)], NO_LIMITS)
+        await store.admit([link(number) for number in range(500)], NO_LIMITS, now=0.0)
         (given,) = await lease(store, now=1e6)
         await store.release([Release(given, True, 0.0, SiteClock(), dropped=Reason.SITE_FAILING)])
         assert (await store.counts(now=0.0)).finished == 499
@@ -534,7 +536,7 @@ def test_a_dropped_site_leaves_no_block_behind(tmp_path: Path) -> None:
 
 def test_what_a_call_was_given_is_forgotten_when_it_is_held_no_more(tmp_path: Path) -> None:
     async def work(store: SqliteStore) -> None:
-        await store.admit([link(number, f"{number}.example") for number in range(3)], NO_LIMITS)
+        await store.admit([link(number, f"{number}.example") for number in range(3)], NO_LIMITS, now=0.0)
         leases = await lease(store, now=1e6)
         await store.spool("segment", [Move(given, Destination.PAGE, Reason.PAGE) for given in leases])
         await lease(store, now=2e6)

@@ -52,7 +52,7 @@ def frontier(url: str, crawl: str, directory: Path) -> Store:
 async def admit_one(store: Store) -> None:
     await store.open()
     try:
-        await store.admit([Candidate(URL, "a.example", stable_hash(URL))], AdmitLimits())
+        await store.admit([Candidate(URL, "a.example", stable_hash(URL))], AdmitLimits(), now=0.0)
     finally:
         await store.close()
 

@@ -238,7 +238,7 @@ def test_five_hundred_tasks_share_a_pool_of_twenty(
             nonlocal most_waiting
             match call % 5:
                 case 0:
-                    answers = await store.admit([candidate(call, SITES)], AdmitLimits())
+                    answers = await store.admit([candidate(call, SITES)], AdmitLimits(), now=0.0)
                     assert answers == [Reason.NEW]
                 case 1:
                     slot = {number % SLOTS: epochs[number % SLOTS]}
@@ -315,9 +315,9 @@ def test_a_call_that_is_cancelled_gives_its_answer_to_no_other(
                 case 0:
                     # It happened or it did not: the next answer is right in both cases.
                     offers = [candidate(call * 3 + n, SITES) for n in range(3)]
-                    await cancelled(store.admit(offers, AdmitLimits()))
-                    assert set(await store.admit(offers, AdmitLimits())) <= {Reason.NEW, Reason.SEEN}
-                    assert await store.admit(offers, AdmitLimits()) == [Reason.SEEN] * 3
+                    await cancelled(store.admit(offers, AdmitLimits(), now=0.0))
+                    assert set(await store.admit(offers, AdmitLimits(), now=0.0)) <= {Reason.NEW, Reason.SEEN}
+                    assert await store.admit(offers, AdmitLimits(), now=0.0) == [Reason.SEEN] * 3
                 case 1:
                     await whole_way(store, call, epochs)
                 case _:
@@ -360,7 +360,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_while_fifty_task
             call = rounds[number]
             offers = [candidate(number + tasks * (3 * call + n), SITES) for n in range(3)]
             # The reply may have been lost, and the call made again: then it says so.
-            assert set(await store.admit(offers, AdmitLimits())) <= {Reason.NEW, Reason.SEEN}
+            assert set(await store.admit(offers, AdmitLimits(), now=0.0)) <= {Reason.NEW, Reason.SEEN}
             acknowledged.update(offer.fingerprint for offer in offers)
             now = await store.now()
             answer = await store.lease(f"{number} {call}", epochs, 3, now=now, delay_seconds=0.0, max_pages=0)

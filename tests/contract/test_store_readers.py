@@ -62,7 +62,7 @@ async def fill(store: Store) -> list[Lease]:
     """A frontier with something in every state; what is held of it."""
     await store.begin_run(latest_not_before_seconds=60)
     now = await store.now()
-    await store.admit([candidate(number, SITES) for number in range(URLS)], NO_LIMITS)
+    await store.admit([candidate(number, SITES) for number in range(URLS)], NO_LIMITS, now=0.0)
     epochs = await store.own("owner", range(SLOTS), now=now, until=now + 60, delay_seconds=1)
     leases = (await store.lease("call", epochs, 6, now=now, delay_seconds=1, max_pages=0)).leases
     await store.spool("segment", [Move(lease, Destination.PAGE, Reason.PAGE) for lease in leases[:3]])
@@ -92,7 +92,7 @@ def test_a_reader_is_told_what_a_process_of_the_crawl_is_told(place_of_each_stor
             assert seen["counts"].admitted == URLS
             assert (await reader.find(candidate(URLS, SITES))).state is UrlState.UNSEEN
             # And what comes after it was opened, too.
-            await store.admit([candidate(URLS, SITES)], NO_LIMITS)
+            await store.admit([candidate(URLS, SITES)], NO_LIMITS, now=0.0)
             assert (await reader.find(candidate(URLS, SITES))).state is UrlState.QUEUED
             await store.spool("segment", [Move(leases[5], Destination.PAGE, Reason.PAGE)])
             assert len(await reader.spooled("segment")) == 4
@@ -110,7 +110,7 @@ def test_a_reader_refuses_every_verb_that_would_change_something(place_of_each_s
             before = await look_at_everything(store)
             for call in (
                 reader.begin_run(latest_not_before_seconds=60),
-                reader.admit([candidate(999, 10)], NO_LIMITS),
+                reader.admit([candidate(999, 10)], NO_LIMITS, now=0.0),
                 reader.own("owner", range(SLOTS), now=now, until=now + 60, delay_seconds=1),
                 reader.disown("owner"),
                 reader.lease("other", {0: 1}, 6, now=now + 60, delay_seconds=1, max_pages=0),
@@ -293,7 +293,7 @@ def test_a_crawl_goes_on_while_a_reader_is_in_the_middle_of_something(tmp_path: 
             reading = asyncio.create_task(reader._read(read_slowly))
             assert await asyncio.to_thread(is_reading.wait, 60)
             for number in range(10):
-                assert await store.admit([candidate(1000 + number, SITES)], NO_LIMITS) == [Reason.NEW]
+                assert await store.admit([candidate(1000 + number, SITES)], NO_LIMITS, now=0.0) == [Reason.NEW]
             assert not reading.done()
             assert (await reader.counts(now=0)).admitted == URLS + 10
             let_go.set()
@@ -401,7 +401,7 @@ def test_a_crawl_that_begins_while_it_is_read_is_noticed(tmp_path: Path) -> None
 
         async def begin() -> None:
             await store.open()
-            await store.admit([candidate(999, SITES)], NO_LIMITS)
+            await store.admit([candidate(999, SITES)], NO_LIMITS, now=0.0)
 
         loop = asyncio.get_running_loop()
         assert await reader._read(count) == URLS + 1

@@ -57,9 +57,9 @@ def test_a_place_in_a_queue_of_redis_is_found_again_when_its_head_has_moved(
 
     async def items(self: redis_looking.RedisLooking, *arguments: object) -> list[bytes]:
         if len(taken) % 3 == 1:
-            await store.admit([link(1000 + len(taken))], NO_LIMITS)
+            await store.admit([link(1000 + len(taken))], NO_LIMITS, now=0.0)
             front = link(2000 + len(taken))
-            await store.admit([type(front)(front.url, front.site, front.fingerprint, at_head=True)], NO_LIMITS)
+            await store.admit([type(front)(front.url, front.site, front.fingerprint, at_head=True)], NO_LIMITS, now=0.0)
             taken.append("put")
         else:
             leases = await lease(store, LATE + len(taken))
@@ -69,7 +69,7 @@ def test_a_place_in_a_queue_of_redis_is_found_again_when_its_head_has_moved(
 
     async def work(_: RedisStore) -> None:
         for number in range(60):
-            await store.admit([link(number)], NO_LIMITS)
+            await store.admit([link(number)], NO_LIMITS, now=0.0)
         monkeypatch.setattr(redis_looking.RedisLooking, "_items", items)
         seen = await store.find(link(50))
         # As it stood when it was begun to be looked for.
@@ -89,7 +89,7 @@ def test_a_queue_that_changes_faster_than_it_can_be_read_does_not_make_a_url_a_f
         return False
 
     async def work(store: RedisStore) -> None:
-        await store.admit([link(1), link(2)], NO_LIMITS)
+        await store.admit([link(1), link(2)], NO_LIMITS, now=0.0)
         monkeypatch.setattr(redis_looking.RedisLooking, "_go_through", never)
         seen = await store.find(link(2))
         assert (seen.state, seen.ahead, seen.lease) == (UrlState.QUEUED, None, None)
@@ -103,7 +103,7 @@ def test_a_block_that_is_lost_is_an_error_for_who_looks_for_what_stands_behind_i
     redis_server: RedisServer,
 ) -> None:
     async def work(store: RedisStore) -> None:
-        await store.admit([link(number) for number in range(100)], NO_LIMITS)
+        await store.admit([link(number) for number in range(100)], NO_LIMITS, now=0.0)
         await lease(store, LATE)
         await moved(store)
         (file,) = await asyncio.to_thread(lambda: list(Path(frontier.queues).iterdir()))

@@ -42,7 +42,7 @@ def test_a_frontier_is_made_once_by_those_who_open_it_at_once(place_on_a_server:
     async def admit(store: Store) -> list[Reason]:
         await store.open()
         try:
-            return await store.admit([candidate(number, 10) for number in range(50)], AdmitLimits())
+            return await store.admit([candidate(number, 10) for number in range(50)], AdmitLimits(), now=0.0)
         finally:
             await store.close()
 
@@ -59,7 +59,7 @@ def test_frontiers_on_one_server_know_nothing_of_each_other(place_on_a_server: S
 
     async def fill(store: Store, number: int) -> None:
         await store.open()
-        await store.admit([candidate(number, 10) for number in range(number)], AdmitLimits())
+        await store.admit([candidate(number, 10) for number in range(number)], AdmitLimits(), now=0.0)
         await store.save_robots([RobotsCopy(origin="https://a.example", access=f"{number}")])
         await store.close()
 
@@ -114,7 +114,7 @@ async def _verbs(store: Store) -> dict[str, Callable[[], Awaitable[object]]]:
     """Of a frontier that has something in every state; each would have an answer."""
     await store.begin_run(latest_not_before_seconds=60)
     now = await store.now()
-    await store.admit([candidate(number, 10) for number in range(30)], AdmitLimits())
+    await store.admit([candidate(number, 10) for number in range(30)], AdmitLimits(), now=0.0)
     epochs = await store.own("owner", range(SLOTS), now=now, until=now + 60, delay_seconds=1)
     leases = (await store.lease("call", epochs, 6, now=now, delay_seconds=1, max_pages=0)).leases
     await store.spool("segment", [Move(lease, Destination.PAGE, Reason.PAGE) for lease in leases[:3]])
@@ -123,7 +123,7 @@ async def _verbs(store: Store) -> dict[str, Callable[[], Awaitable[object]]]:
     return {
         "begin_run": lambda: store.begin_run(latest_not_before_seconds=60),
         "now": store.now,
-        "admit": lambda: store.admit([candidate(99, 10)], AdmitLimits()),
+        "admit": lambda: store.admit([candidate(99, 10)], AdmitLimits(), now=0.0),
         "own": lambda: store.own("owner", range(SLOTS), now=now, until=now + 60, delay_seconds=1),
         "own of another": lambda: store.own("heir", range(SLOTS), now=now + 99, until=now + 200, delay_seconds=1),
         "disown": lambda: store.disown("owner"),

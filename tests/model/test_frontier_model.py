@@ -112,8 +112,10 @@ class Ledger:
         self.crawl_delays: dict[str, float] = {}
         self.dropped: set[str] = set()
         self.shares: Counter[str | tuple[str, int]] = Counter()
+        self.attempts: Counter[str] = Counter()
+        self.returned: Counter[str] = Counter()
 
-    def admit(self, candidate: Candidate, answer: Reason, limits: AdmitLimits) -> None:
+    def admit(self, candidate: Candidate, answer: Reason, limits: AdmitLimits, now: float) -> None:
         assert (answer is Reason.SEEN) == (candidate.url in self.states)
         site, path = candidate.site, (candidate.site, candidate.path_fingerprint)
         is_full = self.shares[site] >= limits.site_urls
@@ -121,10 +123,19 @@ class Ledger:
         assert answer is not Reason.NEW or candidate.is_seed or not (is_full or has_all_variants)
         assert answer is not Reason.SITE_FULL or is_full
         assert answer is not Reason.PATH_VARIANTS or has_all_variants
+        queued = self._queued(site)
+        is_too_long = (len(queued) + 1) * len(candidate.url) > limits.site_queue_bytes
+        assert answer is not Reason.NEW or not is_too_long
+        assert answer is not Reason.QUEUE_FULL or is_too_long or len(queued) >= limits.site_queue
         if answer is Reason.NEW:
+            if not queued and site not in self.busy:
+                self.closed_until[site] = max(self.closed_until.get(site, 0.0), now)
             self.states[candidate.url] = "queued"
             self.shares.update([site, path])
         assert (answer is Reason.SITE_DROPPED) == (candidate.site in self.dropped and answer is not Reason.SEEN)
+
+    def _queued(self, site: str) -> list[str]:
+        return [url for url, state in self.states.items() if state == "queued" and url.startswith(f"https://{site}/")]
 
     def move(self, lease: Lease, before: str, after: str) -> None:
         assert self.states[lease.url] == before
@@ -133,6 +144,7 @@ class Ledger:
     def lease(self, lease: Lease, now: float, delay_seconds: float) -> None:
         site = lease.site
         self.move(lease, "queued", "leased")
+        assert (lease.attempt, lease.returned) == (self.attempts[lease.url], self.returned[lease.url])
         self.held[lease.number] = lease
         assert site not in self.busy, "one lease per site"
         self.busy[site] = lease.number
@@ -151,17 +163,17 @@ class Ledger:
         self.crawl_delays[site] = release.clock.crawl_delay_seconds
         if release.dropped is not None:
             self.dropped.add(site)
-            for url, state in self.states.items():
-                if state == "queued" and url.startswith(f"https://{site}/"):
-                    self.states[url] = "finished"
+            for url in self._queued(site):
+                self.states[url] = "finished"
 
     def spool(self, segment: str, move: Move) -> bool:
         """Whether it is refused."""
         lease = self.held.pop(move.lease.number, None)
         if lease is None:
             return self.spooled.get(move.lease.number, NOWHERE).segment != segment
-        if move.destination in {Destination.TAIL, Destination.HEAD}:
+        if move.destination in {Destination.TAIL, Destination.LATER, Destination.HEAD}:
             self.move(lease, "leased", "queued")
+            self.attempts[lease.url] += move.destination is Destination.TAIL
         else:
             self.move(lease, "leased", "spooled")
             self.spooled[lease.number] = Spooled(segment, move.destination is Destination.PAGE, lease)
@@ -175,12 +187,14 @@ class Ledger:
         for number, where in list(self.spooled.items()):
             if where.segment == segment:
                 self.move(self.spooled.pop(number).lease, "spooled", "queued")
+                self.returned[where.lease.url] += 1
 
     def take_back(self, slot: int, now: float, delay_seconds: float) -> None:
         lost = [lease for lease in self.held.values() if lease.slot == slot]
         for lease in lost:
             del self.held[lease.number]
             self.move(lease, "leased", "queued")
+            self.returned[lease.url] += 1
         for site in {lease.site for lease in lost} | {site for site in self.busy if slot_of(site, SLOTS) == slot}:
             self.busy.pop(site, None)
             delay = max(delay_seconds, self.crawl_delays.get(site, 0.0))
@@ -249,8 +263,11 @@ ADMIT = step(
             AdmitLimits(site_urls=3),
             AdmitLimits(path_variants=2),
             AdmitLimits(path_variants=1, site_urls=4, site_queue=3),
+            AdmitLimits(site_queue_bytes=1_000),
         ]
     ),
+    # The clocks of two processes differ a little.
+    ahead=st.sampled_from([0.0, 0.0, -2.0, 3.0]),
     is_lost=st.booleans(),
 )
 OWN = step(
@@ -351,7 +368,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @initialize(candidates=CANDIDATES, delay=DELAYS)
     def begin(self, candidates: list[Candidate], delay: float) -> None:
         assert self._both(lambda store: store.begin_run(latest_not_before_seconds=LATE)) == 1
-        self.admit(candidates, AdmitLimits(), is_lost=False)
+        self.admit(candidates, AdmitLimits(), ahead=0.0, is_lost=False)
         self.own("ann", {0, 1, 2}, 100.0, delay)
 
     @rule(step=STEPS)
@@ -360,11 +377,12 @@ class FrontierMachine(RuleBasedStateMachine):
         name, arguments = step
         getattr(self, name)(**arguments)
 
-    def admit(self, candidates: list[Candidate], limits: AdmitLimits, is_lost: bool) -> None:
+    def admit(self, candidates: list[Candidate], limits: AdmitLimits, ahead: float, is_lost: bool) -> None:
+        now = self._now + ahead
         for _ in range(1 + is_lost):
-            answers = self._both(lambda store: store.admit(candidates, limits))
+            answers = self._both(lambda store: store.admit(candidates, limits, now=now))
             for offered, answer in zip(candidates, answers, strict=True):
-                self._ledger.admit(offered, answer, limits)
+                self._ledger.admit(offered, answer, limits, now)
 
     def own(self, owner: str, slots: set[int], lasts: float, delay: float) -> None:
         until = self._now + lasts

@@ -598,7 +598,7 @@ def test_a_real_crawl_is_asked_by_a_process_of_its_own(tmp_path: Path) -> None:
             candidate = Candidate(
                 url.text, url.site, url.fingerprint, is_seed=True, path_fingerprint=path_fingerprint(url.text)
             )
-            await store.admit([candidate], AdmissionRules(settings.scope, Exclusions()).limits)
+            await store.admit([candidate], AdmissionRules(settings.scope, Exclusions()).limits, now=0.0)
         finally:
             await store.close()
 

@@ -270,9 +270,11 @@ def test_a_thousand_calls_at_once_use_one_connection(tmp_path: Path) -> None:
         await store.open()
         try:
             await store.begin_run(latest_not_before_seconds=1.0)
-            await store.admit([candidate(0)], LIMITS)
+            await store.admit([candidate(0)], LIMITS, now=0.0)
             counts = [own_usage().descriptors]
-            calls = [asyncio.ensure_future(store.admit([candidate(number)], LIMITS)) for number in range(1_000)]
+            calls = [
+                asyncio.ensure_future(store.admit([candidate(number)], LIMITS, now=0.0)) for number in range(1_000)
+            ]
             while not all(one.done() for one in calls):
                 counts.append(own_usage().descriptors)
                 await asyncio.sleep(0.002)
@@ -314,7 +316,7 @@ def test_no_verb_of_the_store_reads_a_large_table_from_end_to_end(
         try:
             await store.begin_run(latest_not_before_seconds=1.0)
             statements.clear()  # what is done once a run may look at everything
-            await store.admit([candidate(number) for number in range(500)], LIMITS)
+            await store.admit([candidate(number) for number in range(500)], LIMITS, now=0.0)
             now = await store.now()
             held = await store.own("me", range(8), now=now, until=now + 60, delay_seconds=0.0)
             leased = await store.lease("1", held, 20, now=now, delay_seconds=0.0, max_pages=0)
@@ -364,7 +366,7 @@ def test_of_a_url_that_is_finished_numbers_are_kept_and_not_its_text(tmp_path: P
         try:
             await store.begin_run(latest_not_before_seconds=1.0)
             found = [url(f"http://s{number}.example/{long_name}{number}") for number in range(2_000)]
-            await store.admit([Candidate(one.text, one.site, one.fingerprint) for one in found], LIMITS)
+            await store.admit([Candidate(one.text, one.site, one.fingerprint) for one in found], LIMITS, now=0.0)
             now = await store.now()
             held = await store.own("me", range(8), now=now, until=now + 60, delay_seconds=0.0)
             leases = (await store.lease("1", held, 2_000, now=now, delay_seconds=0.0, max_pages=0)).leases

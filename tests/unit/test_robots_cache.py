@@ -10,14 +10,15 @@ import pytest
 import zstandard
 
 from gossamer.config import PolitenessSettings
-from gossamer.fetch import robots_cache, slots_held
+from gossamer.fetch import robots_cache
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.meter import FetchType
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
 from gossamer.fetch.robots_cache import RobotsCache, Standing
 from gossamer.fetch.robots_request import BODY_LIMIT_BYTES
-from gossamer.fetch.slots_held import StoreClock
+from gossamer.frontier import store_clock
 from gossamer.frontier.politeness import ROBOTS_TRIES
+from gossamer.frontier.store_clock import StoreClock
 from gossamer.records import Answer, PhaseTimes, Reason, RobotsCopy
 from gossamer.url import Url, canonicalise
 
@@ -30,7 +31,7 @@ NOW = 1_000.0
 @pytest.fixture(autouse=True)
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store's clock stands still."""
-    monkeypatch.setattr(slots_held, "time", SimpleNamespace(monotonic=lambda: NOW))
+    monkeypatch.setattr(store_clock, "time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 def url(text: str = "http://a.test/page") -> Url:

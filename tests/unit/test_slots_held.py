@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from gossamer.fetch import slots_held
-from gossamer.fetch.slots_held import HeldSlots, StoreClock
+from gossamer.fetch.slots_held import HeldSlots
+from gossamer.frontier import store_clock
+from gossamer.frontier.store_clock import SAMPLE_SECONDS, SampledClock, StoreClock
 from gossamer.records import Lease
 from gossamer.testing.stores.model import ModelStore
 
@@ -26,6 +28,7 @@ class PlayedClock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> PlayedClock:
     played = PlayedClock()
     monkeypatch.setattr(slots_held, "time", played)
+    monkeypatch.setattr(store_clock, "time", played)
     return played
 
 
@@ -52,6 +55,38 @@ def test_a_clock_that_was_set_is_followed(clock: PlayedClock) -> None:
     store.sample(now + OFFSET, asked_at=now, answered_at=now)
     store.sample(now + OFFSET + 3_600, asked_at=now, answered_at=now)
     assert store.earliest() - now == OFFSET + 3_600
+
+
+class AskedStore(ModelStore):
+    """Counts how often it is asked for the time, and takes half a second to answer."""
+
+    def __init__(self, played: PlayedClock) -> None:
+        super().__init__(1, lambda: played.now + OFFSET)
+        self.played = played
+        self.asked = 0
+
+    async def now(self) -> float:
+        self.asked += 1
+        self.played.now += 0.25
+        told = await super().now()
+        self.played.now += 0.25
+        return told
+
+
+def test_a_sampled_clock_asks_the_store_now_and_then_and_is_never_ahead_of_it(clock: PlayedClock) -> None:
+    store = AskedStore(clock)
+    sampled = SampledClock(store)
+
+    async def behind() -> float:
+        earliest = await sampled.earliest()
+        return clock.now + OFFSET - earliest
+
+    asked = []
+    for _ in range(12):
+        assert 0 <= asyncio.run(behind()) <= 0.5
+        asked.append(store.asked)
+        clock.now += SAMPLE_SECONDS / 4
+    assert asked == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
 
 
 def lease(slot: int, epoch: int) -> Lease:

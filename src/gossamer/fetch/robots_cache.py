@@ -18,8 +18,8 @@ from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access, parse
 from gossamer.fetch.robots_request import Heard, request_robots
 from gossamer.fetch.robots_rules import Rules
-from gossamer.fetch.slots_held import StoreClock
 from gossamer.frontier.politeness import ROBOTS_TRIES, retry_after_seconds, robots_hold
+from gossamer.frontier.store_clock import StoreClock
 from gossamer.records import Answer, RobotsCopy
 from gossamer.url import Url
 

@@ -1,15 +1,11 @@
-"""The slots that this fetcher owns, until when, and the store's time.
-
-Every answer of the store names its time as it was at some moment between our question and that answer. So the offset
-from our monotonic clock is known as an interval, never as a number. What ended is dated by its late end, what begins by
-its early one: then no gap between two requests is shortened by how long a call took, in this process or another.
-"""
+"""The slots that this fetcher owns, and until when; each renewal also samples the store's time."""
 
 import asyncio
 import time
 from collections.abc import Collection, Mapping
 
 from gossamer.frontier.store import Store
+from gossamer.frontier.store_clock import StoreClock
 from gossamer.records import Lease
 
 #: A dead fetcher's slots are free after this time. Several renewals may fail or be late before it has passed.
@@ -21,33 +17,6 @@ _MARGIN_SECONDS = 5.0
 #: While a slot is still another's: what a dead one held is taken over soon after its time has run out. Also after a
 #: renewal that took so long, because the store was away, that it has run out already.
 _TAKEOVER_SECONDS = 1.0
-
-
-class StoreClock:
-    """The store's time by our monotonic clock: never more than one call's duration away from it.
-
-    `HeldSlots` samples it at each renewal; everyone in the process reads it.
-    """
-
-    def __init__(self) -> None:
-        self._least = float("-inf")
-        self._most = float("inf")
-
-    def sample(self, now: float, *, asked_at: float, answered_at: float) -> None:
-        """The store said `now` in answer to a call between these two monotonic times."""
-        least, most = now - answered_at, now - asked_at
-        if least <= self._most and most >= self._least:
-            # Both are true, so what they have in common is: the quickest of many calls counts.
-            least, most = max(least, self._least), min(most, self._most)
-        self._least, self._most = least, most
-
-    def earliest(self) -> float:
-        """The store's time now, or a little before it: whether something may begin."""
-        return time.monotonic() + self._least
-
-    def latest(self) -> float:
-        """The store's time now, or a little after it: when something has ended."""
-        return time.monotonic() + self._most
 
 
 class HeldSlots:

@@ -3,7 +3,7 @@
 A URL's states and who moves it:
 
     queued ──lease──► leased ──spool──► spooled ──finish──► finished
-       ▲────────────────┘ spool (TAIL, HEAD), own (a dead holder's), unspool
+       ▲────────────────┘ spool (TAIL, LATER, HEAD), own (a dead holder's), unspool
 
 Every verb is atomic, takes a batch, and may be called again after its reply was lost:
 
@@ -33,6 +33,12 @@ class AdmitLimits(msgspec.Struct, frozen=True, gc=False):
     only_seeded_sites: bool = False
     site_queue: int = 1 << 62
     """Most URLs that may wait in one site's queue."""
+    site_queue_bytes: int = 1 << 62
+    """A URL is refused if a queue of one URL more, all of its length in UTF-8, would take more bytes than this. So no
+    store has to keep a sum, short URLs still find room where long ones do not, and the URLs of one site's queue take at
+    most `site_queue_bytes * (1 + ln(site_queue * longest / site_queue_bytes))` bytes together, where `longest` is the
+    length of the longest URL: the one that was queued k-th of those that still wait is no longer than
+    `site_queue_bytes / k`. What the store keeps with each URL (`via`, some 30 bytes) comes on top."""
     site_urls: int = 1 << 62
     """Most URLs of one site that are ever admitted. Seeds count, and are admitted beyond it."""
     path_variants: int = 1 << 62
@@ -176,12 +182,14 @@ class Store(Protocol):
     async def now(self) -> float:
         """The store's time in seconds. It does not jump with the wall clock of one process."""
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         """Queue what was never seen. The answer to each, in order: NEW or SEEN, or the first of these that holds:
         SITE_DROPPED, SCOPE, SITE_FULL, PATH_VARIANTS, QUEUE_FULL.
 
         Only NEW marks it as seen, together with queueing it, and only NEW is counted for `site_urls` and
-        `path_variants`. A seed makes its site a seeded one in any case. Wakes no site: its `not_before` stays as it is.
+        `path_variants`. A seed makes its site a seeded one in any case. Wakes no site: its `not_before` never moves
+        back. A site that is not leased and gets the first URL of its queue is due from `now` on at the earliest, so
+        that sites are leased in the order in which they became due: new ones never come before those that are overdue.
         A `via` of more than `LONGEST_VIA` characters is not kept.
         """
 
@@ -211,7 +219,8 @@ class Store(Protocol):
         max_pages: int,
     ) -> Leases:
         """One URL each of up to `limit` sites that are due, have something queued and no lease, earliest first within
-        a slot; their clocks move to `now` plus the delay (or the site's Crawl-delay, if that is longer).
+        a slot; their clocks move to `now` plus the delay (or the site's Crawl-delay, if that is longer). Slots take
+        turns: the site that is due for longest waits for no more calls than there are slots.
 
         `slots` are slots with the epochs under which the caller owns them; those with another epoch give nothing.
         With `max_pages` over 0, no more than would keep pages + leased + spooled pages within it.
@@ -239,7 +248,7 @@ class Store(Protocol):
         """The numbers of the leases that are spooled in a segment."""
 
     async def unspool(self, segment: str) -> None:
-        """The segment is lost: what was spooled in it goes back to the head of its queues."""
+        """The segment is lost: what was spooled in it goes back to the head of its queues, returned once more."""
 
     async def counts(self, *, now: float) -> Counts: ...
 

@@ -28,6 +28,7 @@ from gossamer.config import Settings
 from gossamer.errors import GossamerError
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
+from gossamer.frontier.store_clock import SampledClock
 from gossamer.parse.candidates import Candidates
 from gossamer.parse.isolated import read_apart
 from gossamer.parse.meter import UNMEASURED, ParseMeter
@@ -139,6 +140,7 @@ class Parser:
         self._spool = spool
         self._committer = committer
         self._sinks = sinks
+        self._clock = SampledClock(store)
         self._limits = rules.limits
         self._note = note
         self._meter = meter
@@ -266,7 +268,9 @@ class Parser:
         return reading
 
     async def _admit(self, candidates: list[Candidate]) -> list[Reason]:
-        return await self._store.admit(candidates, self._limits) if candidates else []
+        if not candidates:
+            return []
+        return await self._store.admit(candidates, self._limits, now=await self._clock.earliest())
 
     async def _settle(self) -> None:
         """Bring the batch that the store was asked about to its end."""

@@ -59,8 +59,8 @@ class MeteredStore:
     async def vitals(self) -> dict[str, float]:
         return await self._timed("vitals", self._store.vitals(), OTHER_VERB)
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        return await self._timed("admit", self._store.admit(candidates, limits))
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
+        return await self._timed("admit", self._store.admit(candidates, limits, now=now))
 
     async def own(
         self, owner: str, slots: Collection[int], *, now: float, until: float, delay_seconds: float

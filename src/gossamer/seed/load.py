@@ -11,6 +11,7 @@ import msgspec
 from gossamer.config import UrlSettings
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
+from gossamer.frontier.store_clock import SampledClock
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.records import Candidate, Reason
 from gossamer.seed.copy import read_seed
@@ -46,6 +47,7 @@ class SeedLoader:
         self._seeds = seeds
         self._offset_file = _offset_file(seeds)
         self._store = store
+        self._clock = SampledClock(store)
         self._rules = rules
         self._url_settings = url_settings
 
@@ -56,7 +58,8 @@ class SeedLoader:
         with closing(self._batches()) as batches:
             for batch, end_offset in batches:
                 candidates = list(self._candidates(batch, refused))
-                answers = Counter(await self._store.admit(candidates, self._rules.limits))
+                now = await self._clock.earliest()
+                answers = Counter(await self._store.admit(candidates, self._rules.limits, now=now))
                 self._write_offset(end_offset)
                 lines += len(batch)
                 admitted += answers.pop(Reason.NEW, 0)

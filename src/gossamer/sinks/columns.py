@@ -95,7 +95,7 @@ FETCHES = (
     Column("first_byte_seconds", "REAL", "from the request sent to the head of the answer"),
     Column("total_seconds", "REAL", "all of it"),
     Column("attempt", "INTEGER", "the first is 1"),
-    Column("returned", "INTEGER", "how often it came back because its holder died"),
+    Column("returned", "INTEGER", "how often it came back because its holder died or its segment was lost"),
     Column("reason", "VARCHAR", "for a person: what exactly failed, which rule decided"),
     Column("address", "VARCHAR", "the numeric address that answered, or that was tried last"),
     Column("is_verified", "BOOLEAN", "whether the certificate was verified"),

@@ -19,6 +19,8 @@ from gossamer.records import Candidate, Lease, SiteClock
 
 _HEADER = struct.Struct("<IQIHHHB")
 HEADER_BYTES = _HEADER.size
+#: No canonical URL is longer: the highest `max_url_length`, and canonical URLs are ASCII.
+LONGEST_URL_BYTES = 1 << 16
 _MOST_RETURNED = 0xFFFF
 _SIGN = 1 << 63
 #: Stands before `via`.
@@ -90,7 +92,7 @@ def tried_again(entry: bytes) -> bytes:
 
 
 def returned_once_more(entry: bytes) -> bytes:
-    """The same, come back because its holder died."""
+    """The same, come back because its holder died or its segment was lost."""
     length, fingerprint, depth, hops, attempt, returned, is_seed = _HEADER.unpack_from(entry)
     returned = min(returned + 1, _MOST_RETURNED)
     return _HEADER.pack(length, fingerprint, depth, hops, attempt, returned, is_seed) + entry[HEADER_BYTES:]

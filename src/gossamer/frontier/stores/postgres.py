@@ -155,24 +155,24 @@ class PostgresStore(Store):
         clock = None if self._connecting.is_reader else self._clock
         return await self._call("now", lambda connection: verbs.now(connection, clock))
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         answers: list[Reason] = []
         for begin in range(0, len(candidates), BATCH):
-            answers += await self._admit(candidates[begin : begin + BATCH], limits)
+            answers += await self._admit(candidates[begin : begin + BATCH], limits, now)
         return answers
 
-    async def _admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def _admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, now: float) -> list[Reason]:
         answers = [Reason.SEEN] * len(candidates)
         plain = Plain(candidates, self._slots)
         left = plain.others
         if plain.sites:
-            new, left = await self._count("admit", lambda connection: admit_plain(connection, plain, limits))
+            new, left = await self._count("admit", lambda connection: admit_plain(connection, plain, limits, now))
             for index in new:
                 answers[index] = Reason.NEW
         if left:
             batch = Batch([candidates[index] for index in left])
             judged = await self._count(
-                "admit", lambda connection: verbs.admit_step(connection, self._slots, batch, limits)
+                "admit", lambda connection: verbs.admit_step(connection, self._slots, batch, limits, now)
             )
             for index, answer in zip(left, judged, strict=True):
                 answers[index] = answer

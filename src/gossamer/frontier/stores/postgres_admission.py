@@ -13,7 +13,7 @@ import msgspec
 
 from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores.entries import entries_of
+from gossamer.frontier.stores.entries import HEADER_BYTES, entries_of
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.postgres_sites import BLOCK_BYTES, SMALL_BLOCK_BYTES, Site, Sites, site_key
 from gossamer.frontier.stores.postgres_statements import literal, statement
@@ -73,6 +73,7 @@ class Plain:
             [name.encode() for _, name in offers],
             _literal(numbers),
             _literal(_repeats(paths, numbers)),
+            _literal(_longest(lengths, numbers)),
         )
         self._urls = (
             _literal([place for place, number in enumerate(numbers, 1) for _ in repeat(None, number)]),
@@ -83,10 +84,10 @@ class Plain:
             b"".join(entries),
         )
 
-    def arguments(self, limits: AdmitLimits) -> tuple[object, ...]:
-        """Of the statement."""
-        most = _literal([limits.site_queue, limits.site_urls, limits.path_variants])
-        return (*self._sites, most, limits.only_seeded_sites, *self._urls, _CUT_BYTES, SMALL_BLOCK_BYTES)
+    def arguments(self, limits: AdmitLimits, now: float) -> tuple[object, ...]:
+        """Positional parameters for admit.sql."""
+        most = _literal([limits.site_queue, limits.site_urls, limits.path_variants, limits.site_queue_bytes])
+        return (*self._sites, most, limits.only_seeded_sites, *self._urls, _CUT_BYTES, SMALL_BLOCK_BYTES, now)
 
 
 def _repeats(paths: Sequence[int], numbers: Iterable[int]) -> list[int]:
@@ -100,9 +101,22 @@ def _repeats(paths: Sequence[int], numbers: Iterable[int]) -> list[int]:
     return repeats
 
 
-async def admit_plain(connection: Connection, plain: Plain, limits: AdmitLimits) -> tuple[list[int], list[int]]:
+def _longest(lengths: Sequence[int], numbers: Iterable[int]) -> list[int]:
+    """Of each site, the bytes of the longest of its candidates' URLs, or more: `lengths` are those of their entries,
+    some of which say where they were found. A site that is left because of that is judged by `admit`."""
+    longest: list[int] = []
+    begin = 0
+    for number in numbers:
+        longest.append(max(lengths[begin : begin + number]) - HEADER_BYTES)
+        begin += number
+    return longest
+
+
+async def admit_plain(
+    connection: Connection, plain: Plain, limits: AdmitLimits, now: float
+) -> tuple[list[int], list[int]]:
     """One statement. The places of those that are new, and, in order, of those that `admit` has to be asked about."""
-    turns, sites = await connection.fetchrow(statement("admit"), *plain.arguments(limits))
+    turns, sites = await connection.fetchrow(statement("admit"), *plain.arguments(limits, now))
     order = plain.order
     left = [index for site in sites for index in plain.sites[site - 1]]
     return [order[turn - 1] for turn in turns or ()], sorted(plain.others + left)
@@ -139,7 +153,7 @@ class Batch:
         return offers
 
 
-async def admit(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits) -> list[Reason]:
+async def admit(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits, now: float) -> list[Reason]:
     """In a transaction. While a site is locked, nobody else admits to it: what was found of it stays true."""
     sites = Sites(connection, slots)
     locked = await sites.lock(batch.keys.values())
@@ -153,11 +167,13 @@ async def admit(connection: Connection, slots: int, batch: Batch, limits: AdmitL
     grown: Counter[Print] = Counter()
     for site, offer in offered:
         known = seen.get(site.key, set())
-        if _has_room(site, offer, limits, variants):
+        if _has_room(site, offer, batch, limits, variants):
             new = {fingerprint: index for fingerprint, index in offer.first.items() if fingerprint not in known}
         else:
             new = _judge(site, offer, batch, limits, variants, known, answers)
         if new:
+            if not site.queued and not site.lease:
+                site.not_before = max(site.not_before, now)
             sites.mark(site, new)
             _queue(sites, site, sorted(new.values()), batch, answers, grown)
     sites.count_variants(variants, grown)
@@ -165,7 +181,7 @@ async def admit(connection: Connection, slots: int, batch: Batch, limits: AdmitL
     return answers
 
 
-def _has_room(site: Site, offer: _Offer, limits: AdmitLimits, variants: Counter[Print]) -> bool:
+def _has_room(site: Site, offer: _Offer, batch: Batch, limits: AdmitLimits, variants: Counter[Print]) -> bool:
     """Whether all of them would be admitted that are not seen, whichever these are."""
     number = len(offer.indices)
     if offer.has_seed and not site.is_seeded:
@@ -176,6 +192,8 @@ def _has_room(site: Site, offer: _Offer, limits: AdmitLimits, variants: Counter[
         site.dropped is None
         and (site.is_seeded or not limits.only_seeded_sites)
         and site.queued + number <= limits.site_queue
+        and (site.queued + number) * max(len(batch.candidates[index].url.encode()) for index in offer.indices)
+        <= limits.site_queue_bytes
         and site.admitted + number <= limits.site_urls
         and (
             not offer.paths
@@ -212,7 +230,10 @@ def _judge(  # noqa: PLR0917 (each is another thing)
             answers[index] = Reason.SITE_FULL
         elif path and not is_seed and variants[site.key, path] + admitted[path] >= limits.path_variants:
             answers[index] = Reason.PATH_VARIANTS
-        elif site.queued + len(new) >= limits.site_queue:
+        elif (
+            site.queued + len(new) >= limits.site_queue
+            or (site.queued + len(new) + 1) * len(batch.candidates[index].url.encode()) > limits.site_queue_bytes
+        ):
             answers[index] = Reason.QUEUE_FULL
         else:
             new[fingerprint] = index

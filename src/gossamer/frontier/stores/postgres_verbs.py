@@ -49,9 +49,9 @@ async def now(connection: Connection, clock: ServerClock | None) -> float:
         # Somebody else has moved it meanwhile.
 
 
-async def admit_step(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits) -> list[Reason]:
+async def admit_step(connection: Connection, slots: int, batch: Batch, limits: AdmitLimits, now: float) -> list[Reason]:
     async with connection.transaction():
-        return await admit(connection, slots, batch, limits)
+        return await admit(connection, slots, batch, limits, now)
 
 
 async def own(
@@ -234,9 +234,9 @@ async def _return(connection: Connection, slots: int, moves: Mapping[int, Move])
     for number, move in moves.items():
         if number in rows:
             _, key, url = rows[number]
-            is_tail = move.destination is Destination.TAIL
             sites.totals[f"retry {move.reason}"] += 1
-            sites.requeue(locked[key], tried_again(url) if is_tail else url, at_head=not is_tail)
+            entry = tried_again(url) if move.destination is Destination.TAIL else url
+            sites.requeue(locked[key], entry, at_head=move.destination is Destination.HEAD)
     sites.totals["leased"] -= len(rows)
     await sites.write()
     return set(rows)
@@ -277,7 +277,7 @@ async def unspool(connection: Connection, slots: int, segment: str) -> None:
         rows = await connection.fetch(statement("return_spooled"), sorted(number for number, _ in known), segment)
         for _, key, is_page, url in sorted(rows, reverse=True):  # the one that was taken first stands first again
             sites.totals["spooled_pages"] -= is_page
-            sites.requeue(locked[key], url, at_head=True)
+            sites.requeue(locked[key], returned_once_more(url), at_head=True)
         sites.totals["spooled"] -= len(rows)
         await sites.write()
 

@@ -175,9 +175,16 @@ class RedisStore(Store):
             await self._server.run("now", "move_clock", self._meta, offset, _decimals(float(offset) + shift))
         return now
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         reasons = [Reason.NEW] * len(candidates)
-        rules = (limits.only_seeded_sites, limits.site_queue, limits.site_urls, limits.path_variants)
+        rules = (
+            float(now),
+            limits.only_seeded_sites,
+            limits.site_queue,
+            limits.site_queue_bytes,
+            limits.site_urls,
+            limits.path_variants,
+        )
         if not candidates:
             return reasons
         # One after the other: what a site gets in two steps is queued in their order.

@@ -33,7 +33,13 @@ _ANSWERS = {
     ord("V"): Reason.PATH_VARIANTS,
     ord("Q"): Reason.QUEUE_FULL,
 }
-_DESTINATIONS = {Destination.PAGE: "P", Destination.OUTCOME: "O", Destination.TAIL: "T", Destination.HEAD: "H"}
+_DESTINATIONS = {
+    Destination.PAGE: "P",
+    Destination.OUTCOME: "O",
+    Destination.TAIL: "T",
+    Destination.LATER: "L",
+    Destination.HEAD: "H",
+}
 
 #: Candidates of a batch that are prepared together: what was read of them is then still near the processor.
 _TOGETHER = 250

@@ -106,9 +106,9 @@ class SqliteStore(SqliteReads):
     async def now(self) -> float:
         return await self._read(Verbs.now)
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
         def admit(step: Sequence[Candidate]) -> Awaitable[list[Reason]]:
-            return self._thread.call(lambda verbs: verbs.admit(step, limits))
+            return self._thread.call(lambda verbs: verbs.admit(step, limits, now))
 
         if len(candidates) <= self._batch:
             return await admit(candidates)

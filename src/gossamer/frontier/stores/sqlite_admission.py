@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gossamer.frontier.store import AdmitLimits
-from gossamer.frontier.stores.entries import entries_of, signed
+from gossamer.frontier.stores.entries import LONGEST_URL_BYTES, entries_of, signed
 from gossamer.frontier.stores.sqlite_seen import Seen
 from gossamer.frontier.stores.sqlite_sites import Site, Sites
 from gossamer.records import Candidate, Reason
@@ -28,7 +28,7 @@ class Admission:
         """Before anybody else reads what was seen, and at the end of the transaction."""
         self._seen.write()
 
-    def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
+    def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, now: float) -> list[Reason]:
         by_site: dict[str, list[int]] = {}
         for index, candidate in enumerate(candidates):
             by_site.setdefault(candidate.site, []).append(index)
@@ -48,6 +48,8 @@ class Admission:
         for site, indices in of_sites:
             if indices:
                 end = begin + len(indices)
+                if not site.queued and not site.lease:
+                    site.not_before = max(site.not_before, now)
                 self._queue(site, new[begin:end], entries[begin:end])
                 begin = end
                 for index in indices:
@@ -71,6 +73,7 @@ class Admission:
             site.dropped is not None
             or (limits.only_seeded_sites and not site.is_seeded)
             or site.queued + number > limits.site_queue
+            or not _fit(limits.site_queue_bytes, site.queued + number, candidates, indices)
             # No path can have more variants than the site has URLs.
             or site.admitted + number > min(limits.site_urls, limits.path_variants)
         ):
@@ -114,7 +117,10 @@ class Admission:
                 answers[index] = Reason.SITE_FULL
             elif path and variants[path] >= limits.path_variants and not candidate.is_seed:
                 answers[index] = Reason.PATH_VARIANTS
-            elif site.queued + len(new) >= limits.site_queue:
+            elif (
+                site.queued + len(new) >= limits.site_queue
+                or (site.queued + len(new) + 1) * len(candidate.url.encode()) > limits.site_queue_bytes
+            ):
                 answers[index] = Reason.QUEUE_FULL
             else:
                 unseen.remove(candidate.fingerprint)
@@ -135,3 +141,10 @@ class Admission:
             for candidate, entry in zip(new, entries, strict=True):
                 if candidate.at_head:
                     self._sites.put_back(site, entry)
+
+
+def _fit(most_bytes: int, queued: int, candidates: Sequence[Candidate], indices: Sequence[int]) -> bool:
+    """Whether `site_queue_bytes` lets all of these candidates into a queue that has `queued` URLs with them."""
+    if queued * LONGEST_URL_BYTES <= most_bytes:
+        return True  # nearly all queues are short
+    return queued * max(len(candidates[index].url.encode()) for index in indices) <= most_bytes

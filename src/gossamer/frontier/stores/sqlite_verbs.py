@@ -107,8 +107,8 @@ class Verbs:
     def now(self) -> float:
         return time.monotonic() + self._meta("clock_offset", 0.0)
 
-    def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        return self._admission.admit(candidates, limits)
+    def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, now: float) -> list[Reason]:
+        return self._admission.admit(candidates, limits, now)
 
     def own(self, owner: str, slots: Collection[int], now: float, until: float, delay_seconds: float) -> dict[int, int]:
         known = {row[0]: row[1:] for row in self._connection.execute("SELECT slot, owner, epoch, until FROM slots")}
@@ -278,9 +278,9 @@ class Verbs:
             self._delete_held(move.lease.number for move, _, _ in back)
             sites = self._sites.load({key for _, key, _ in back})
             for move, key, url in back:
-                is_tail = move.destination is Destination.TAIL
                 self._totals[f"retry {move.reason}"] += 1
-                self._requeue(sites[key], tried_again(url) if is_tail else url, at_head=not is_tail)
+                entry = tried_again(url) if move.destination is Destination.TAIL else url
+                self._requeue(sites[key], entry, at_head=move.destination is Destination.HEAD)
         return refused
 
     def _delete_held(self, numbers: Iterable[int]) -> None:
@@ -331,7 +331,7 @@ class Verbs:
         sites = self._sites.load({row[1] for row in rows})
         for _, key, is_page, url in sorted(rows, reverse=True):  # the one that was taken first stands first again
             self._totals["spooled_pages"] -= is_page
-            self._requeue(sites[key], url, at_head=True)
+            self._requeue(sites[key], returned_once_more(url), at_head=True)
         self._totals["spooled"] -= len(rows)
 
     def counts(self, now: float) -> Counts:

@@ -106,7 +106,7 @@ class Member:
         self._choice.shuffle(numbers)
         for begin in range(0, len(numbers), ADMIT_BATCH):
             batch = [candidate(number, task.sites) for number in numbers[begin : begin + ADMIT_BATCH]]
-            answers = await self._store.admit(batch, AdmitLimits())
+            answers = await self._store.admit(batch, AdmitLimits(), now=self._now())
             self.story.new += [
                 offered.fingerprint for offered, answer in zip(batch, answers, strict=True) if answer is Reason.NEW
             ]

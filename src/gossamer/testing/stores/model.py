@@ -110,10 +110,10 @@ class ModelStore(Store):
     async def now(self) -> float:
         return self.clock()
 
-    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits) -> list[Reason]:
-        return [self._admit(candidate, limits) for candidate in candidates]
+    async def admit(self, candidates: Sequence[Candidate], limits: AdmitLimits, *, now: float) -> list[Reason]:
+        return [self._admit(candidate, limits, now) for candidate in candidates]
 
-    def _admit(self, candidate: Candidate, limits: AdmitLimits) -> Reason:
+    def _admit(self, candidate: Candidate, limits: AdmitLimits, now: float) -> Reason:
         site = self._sites.get(candidate.site, _Site())
         if candidate.is_seed:
             site.is_seeded = True
@@ -132,6 +132,10 @@ class ModelStore(Store):
             return Reason.PATH_VARIANTS
         if len(site.queue) >= limits.site_queue:
             return Reason.QUEUE_FULL
+        if (len(site.queue) + 1) * len(candidate.url.encode()) > limits.site_queue_bytes:
+            return Reason.QUEUE_FULL
+        if not site.queue and site.busy is None:
+            site.not_before = max(site.not_before, now)
         self._seen.add(candidate.fingerprint)
         site.admitted += 1
         site.variants[path] += 1
@@ -274,9 +278,9 @@ class ModelStore(Store):
                 self._spooled[number] = _Spooled(segment, entry.lease, move.destination is Destination.PAGE)
             else:
                 self._retries[move.reason] += 1
-                is_tail = move.destination is Destination.TAIL
-                back = replace(entry.lease, attempt=entry.lease.attempt + is_tail)
-                self._queue(back, at_head=not is_tail)
+                is_failure = move.destination is Destination.TAIL
+                back = replace(entry.lease, attempt=entry.lease.attempt + is_failure)
+                self._queue(back, at_head=move.destination is Destination.HEAD)
         return refused
 
     async def finish(self, finished: Sequence[Finished]) -> None:
@@ -294,7 +298,8 @@ class ModelStore(Store):
 
     async def unspool(self, segment: str) -> None:
         for number in sorted(await self.spooled(segment), reverse=True):
-            self._queue(self._spooled.pop(number).lease, at_head=True)
+            lease = self._spooled.pop(number).lease
+            self._queue(replace(lease, returned=lease.returned + 1), at_head=True)
 
     async def counts(self, *, now: float) -> Counts:
         every_slot = range(len(self._slots))

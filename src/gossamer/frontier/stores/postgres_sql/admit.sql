@@ -4,6 +4,6 @@
 SELECT new_turns, left_places
 FROM admit(
     $1::text::bigint[], $2::text::integer[], $3::bytea[], $4::text::bigint[], $5::text::bigint[], $6::text::bigint[],
-    $7::boolean, $8::text::integer[], $9::text::bigint[], $10::text::bigint[], $11::text::integer[],
-    $12::text::integer[], $13::bytea, $14::integer, $15::integer
+    $7::text::bigint[], $8::boolean, $9::text::integer[], $10::text::bigint[], $11::text::bigint[],
+    $12::text::integer[], $13::text::integer[], $14::bytea, $15::integer, $16::integer, $17::double precision
 )

@@ -2,8 +2,9 @@
 -- Marks what was never seen as seen, and queues it.
 --
 -- KEYS     headers of the slots of these candidates
--- ARGV[1]  msgpack: only seeded sites?, site_queue, site_urls, path_variants, URLs of a queue that may be in memory,
---          and for each slot its groups of candidates of one site, one behind the other, each of GROUP values:
+-- ARGV[1]  msgpack: now, only seeded sites?, site_queue, site_queue_bytes, site_urls, path_variants, URLs of a queue
+--          that may be in memory, and for each slot its groups of candidates of one site, one behind the other, each of
+--          GROUP values:
 --          site, bytes of their entries, fingerprints, which are variants of a path, fingerprints of these paths,
 --          and what is unusual: [does one come twice?, which are seeds, which go to the head]
 --          Fingerprints are the decimals of signed 64-bit numbers. What there is none of is false.
@@ -30,7 +31,7 @@ local function room(sets)
 end
 
 local given = cmsgpack.unpack(ARGV[1])
-local only_seeded, site_queue, site_urls, path_variants, most_in_memory = unpack(given, 1, 5)
+local now, only_seeded, site_queue, site_queue_bytes, site_urls, path_variants, most_in_memory = unpack(given, 1, 7)
 local blob, at = ARGV[2], 1
 local answers, answered = {}, 0
 
@@ -158,9 +159,35 @@ local function count_variants(seen, places, paths, key)
   return true
 end
 
+-- How many bytes the URL of an entry has, which ends before `behind`. After it comes the byte 255 and where it was found,
+-- or nothing.
+local function url_bytes(entries, begin, behind)
+  local text = sub(entries, begin + ENTRY_HEADER_BYTES, behind - 1)
+  local mark = string.find(text, '\255', 1, true)
+  return mark and mark - 1 or #text
+end
+
+-- Whether site_queue_bytes lets all of these into a queue that has `queued` URLs with them.
+local function fit(queued, entries)
+  if queued * #entries <= site_queue_bytes then
+    return true  -- nearly all queues are short
+  end
+  local begins, n = begins_of(entries)
+  local longest = 0
+  for i = 1, n do
+    longest = math.max(longest, url_bytes(entries, begins[i], begins[i + 1]))
+  end
+  return queued * longest <= site_queue_bytes
+end
+
 -- Which are new where some may be refused, or come twice: one by one, in order.
-local function judge(site, fingerprints, seen, seeds, places, paths, key)
+local function judge(site, fingerprints, seen, seeds, places, paths, key, entries)
   local variants = paths and load_variants(key, paths)
+  local begins
+  local function has_room(i, queued)
+    begins = begins or begins_of(entries)
+    return queued <= site_queue and queued * url_bytes(entries, begins[i], begins[i + 1]) <= site_queue_bytes
+  end
   local path_of, counts, added, new, n = {}, {}, {}, {}, 0
   for j, i in ipairs(places or {}) do
     path_of[i] = paths[j]
@@ -182,7 +209,7 @@ local function judge(site, fingerprints, seen, seeds, places, paths, key)
       answer = SITE_FULL
     elseif path and variants[path] >= path_variants and not is_seed then
       answer = PATH_VARIANTS
-    elseif site[QUEUED] + n >= site_queue then
+    elseif not has_room(i, site[QUEUED] + n + 1) then
       answer = QUEUE_FULL
     end
     if answer then
@@ -243,6 +270,9 @@ local function push(slot, site, new, n, entries, heads)
 end
 
 local function queue(slot, site, new, n, entries, heads)
+  if site[QUEUED] == 0 and site[LEASE] == 0 then
+    site[NOT_BEFORE] = math.max(site[NOT_BEFORE], now)
+  end
   push(slot, site, new, n, entries, heads)
   site[QUEUED] = site[QUEUED] + n
   site[ALL] = site[ALL] + n
@@ -289,7 +319,7 @@ local function admit(slot, groups, begin)
   local sets = sets_of(slot, site, fingerprints)
   local seen = look_up(sets)
   local is_open = not has_twice and site[DROPPED] == '' and (not only_seeded or site[SEEDED] == 1)
-    and site[QUEUED] + n <= site_queue and site[ALL] + n <= site_urls
+    and site[QUEUED] + n <= site_queue and site[ALL] + n <= site_urls and fit(site[QUEUED] + n, entries)
   local variants_key = paths and slot.prefix .. 'v:' .. name
   local new
   if is_open and (not paths or count_variants(seen, places, paths, variants_key)) then
@@ -299,7 +329,7 @@ local function admit(slot, groups, begin)
     end
     new = unseen(seen)
   else
-    new = judge(site, fingerprints, seen, as_set(seeds), places, paths, variants_key)
+    new = judge(site, fingerprints, seen, as_set(seeds), places, paths, variants_key, entries)
   end
   local added = n
   if new then
@@ -317,7 +347,7 @@ local function admit(slot, groups, begin)
 end
 
 for s, slot in ipairs(slots) do
-  local groups = given[6][s]
+  local groups = given[8][s]
   local names = {}
   for begin = 1, #groups, GROUP do
     names[#names + 1] = groups[begin]

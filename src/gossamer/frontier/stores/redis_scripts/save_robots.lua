@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Replaces what was known of origins.
 --
 -- KEYS     headers of the slots of these origins

@@ -2,8 +2,8 @@
 -- Moves leased URLs to where their outcome sends them.
 --
 -- KEYS     headers of the slots of these leases
--- ARGV[1]  msgpack: segment, and for each slot: number of a lease, destination ("P" page, "O" outcome, "T" tail,
---          "H" head), reason, and so on
+-- ARGV[1]  msgpack: segment, and for each slot: number of a lease, destination ("P" page, "O" outcome, "T" tail with
+--          one attempt more, "L" tail, "H" head), reason, and so on
 -- Answers  the numbers that are not held any more, and not in this segment either
 
 local slots = open_slots()

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- A segment is lost: what was spooled in it goes back to the head of its queues.
+-- A segment is lost: what was spooled in it goes back to the head of its queues, returned once more.
 --
 -- KEYS     headers of slots
 -- ARGV[1]  the segment
@@ -30,7 +30,7 @@ for _, slot in ipairs(slots) do
     -- The one that was taken first stands first again.
     table.sort(spooled, function(one, other) return one[1] > other[1] end)
     for _, lease in ipairs(spooled) do
-      requeue(slot, sites[lease[2]], lease[3], true)
+      requeue(slot, sites[lease[2]], one_more(lease[3], RETURNED), true)
     end
     write_sites(slot)
     slot.header[SPOOLED] = slot.header[SPOOLED] - #spooled

@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 
+import msgspec
+
 from gossamer.frontier.store import AdmitLimits
 from gossamer.records import Candidate, Reason
 from gossamer.testing.stores.suite.trial import DELAY, MOMENT, Trial, link, sites_of, urls
@@ -49,7 +51,7 @@ async def test_what_two_processes_offer_at_once_is_admitted_once(trial: Trial) -
     other = await trial.another()
     candidates = [link(f"{letter}.example", str(number)) for letter in "abcdef" for number in range(20)]
     answers = await asyncio.gather(
-        trial.store.admit(candidates, AdmitLimits()), other.admit(candidates[::-1], AdmitLimits())
+        trial.store.admit(candidates, AdmitLimits(), now=0.0), other.admit(candidates[::-1], AdmitLimits(), now=0.0)
     )
     for first, second in zip(answers[0], answers[1][::-1], strict=True):
         assert {first, second} == {Reason.NEW, Reason.SEEN}
@@ -139,6 +141,80 @@ async def test_admitting_a_link_never_frees_a_busy_site(trial: Trial) -> None:
     await trial.lease_one()
     await trial.admit(link("a.example", "2"), link("a.example", "3", at_head=True))
     assert await trial.lease(at=10 * DELAY) == []
+
+
+async def test_new_sites_never_come_before_one_that_is_overdue(trial: Trial) -> None:
+    """A page of a link farm brings more new sites than it took: sites that were visited once would never come again."""
+    old, *farm = itertools.islice(sites_of(1), 9)
+    await trial.admit(link(old, "1"), link(old, "2"))
+    await trial.own()
+    await trial.release(await trial.lease_one(), not_before=20)
+    # By either way into a queue: a redirect's target goes to its head.
+    await trial.admit(*(link(name, at_head=number % 2 == 0) for number, name in enumerate(farm[:4])), at=30)
+    await trial.admit(*(link(name, is_seed=True) for name in farm[4:]), at=31)
+    assert urls(await trial.lease(at=32, limit=1)) == [f"https://{old}/2"]
+    first = {lease.site for lease in await trial.lease(at=32, limit=4)}
+    assert first == set(farm[:4])
+    assert {lease.site for lease in await trial.lease(at=32)} == set(farm[4:])
+
+
+async def test_a_site_that_was_drained_is_due_from_its_next_admission_on(trial: Trial) -> None:
+    drained, waiting = itertools.islice(sites_of(1), 2)
+    await trial.admit(link(drained, "1"), link(waiting, "1"), link(waiting, "2"))
+    await trial.own()
+    for lease in await trial.lease():
+        await trial.work_off(lease, not_before=10 if lease.site == drained else 20)
+    await trial.admit(link(drained, "2"), at=30)
+    assert (await trial.store.site_states([drained]))[drained].not_before == trial.at(30)
+    order = [(await trial.lease(at=40, limit=1))[0].site for _ in range(2)]
+    assert order == [waiting, drained]
+
+
+async def test_more_links_leave_a_waiting_site_at_its_place(trial: Trial) -> None:
+    first, second = itertools.islice(sites_of(1), 2)
+    await trial.admit(link(first, "1"), at=1)
+    await trial.admit(link(second, "1"), at=2)
+    await trial.admit(link(first, "2"), link(first, "3", at_head=True), at=3)
+    await trial.own()
+    assert [(await trial.lease(at=4, limit=1))[0].site for _ in range(2)] == [first, second]
+
+
+async def test_links_to_a_leased_site_leave_its_clock_alone(trial: Trial) -> None:
+    await trial.admit(link("a.example", "1"), at=1)
+    await trial.own()
+    lease = await trial.lease_one(at=2)
+    await trial.admit(link("a.example", "2"), at=90)
+    assert (await trial.store.site_states(["a.example"]))["a.example"].not_before == trial.at(2 + DELAY)
+    await trial.release(lease, requested=False)
+    assert (await trial.store.site_states(["a.example"]))["a.example"].not_before == trial.at(1)
+
+
+async def test_the_longer_a_queue_the_shorter_its_urls(trial: Trial) -> None:
+    """The bytes of a queue are bounded without a sum of them being kept."""
+    limits = AdmitLimits(site_queue_bytes=200)
+    start = len("https://a.example/")
+
+    def of_length(length: int, turn: int) -> Candidate:
+        return link("a.example", f"{turn}".ljust(length - start, "x"))
+
+    lengths = (201, 200, 101, 100, 70, 66, 66, 50, 40, 41)
+    answers = await trial.admit(*(of_length(length, turn) for turn, length in enumerate(lengths)), limits=limits)
+    expected = [200, 100, 66, 50, 40]
+    assert [length for length, answer in zip(lengths, answers, strict=True) if answer is Reason.NEW] == expected
+    assert {answer for answer in answers if answer is not Reason.NEW} == {Reason.QUEUE_FULL}
+    await trial.own()
+    await trial.lease_one()
+    # One less is queued; and the limit is of one site.
+    assert await trial.admit(of_length(41, 10), of_length(40, 11), limits=limits) == [Reason.QUEUE_FULL, Reason.NEW]
+    assert await trial.admit(link("b.example", "y" * 150), limits=limits) == [Reason.NEW]
+
+
+async def test_where_a_url_was_found_does_not_count_for_the_bytes_of_its_queue(trial: Trial) -> None:
+    via = "https://a.example/" + "v" * 300
+    offered = [msgspec.structs.replace(link("a.example", f"{turn}"), via=via) for turn in range(6)]
+    limits = AdmitLimits(site_queue_bytes=6 * len(offered[0].url))
+    assert await trial.admit(*offered, limits=limits) == [Reason.NEW] * 6
+    assert await trial.admit(link("a.example", "7"), limits=limits) == [Reason.QUEUE_FULL]
 
 
 async def test_seen_and_queued_change_together_or_not_at_all(trial: Trial) -> None:

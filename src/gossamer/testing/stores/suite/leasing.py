@@ -135,6 +135,16 @@ async def test_every_slot_that_has_something_due_is_served(trial: Trial) -> None
     assert sorted(given) == sorted(names)
 
 
+async def test_crowded_slots_do_not_keep_an_overdue_site_of_another_slot_waiting(trial: Trial) -> None:
+    overdue = [next(sites_of(slot)) for slot in range(SLOTS)]
+    crowd = [name for slot in range(SLOTS) for name in itertools.islice(sites_of(slot), 1, 11)]
+    await trial.admit(*(link(name) for name in overdue), at=1)
+    await trial.admit(*(link(name) for name in crowd), at=2)
+    await trial.own()
+    given = [(await trial.lease(at=3, limit=1))[0].site for _ in range(SLOTS)]
+    assert sorted(given) == sorted(overdue)
+
+
 async def test_slots_that_were_not_asked_for_give_nothing(trial: Trial) -> None:
     names = [next(sites_of(slot)) for slot in range(SLOTS)]
     await trial.admit(*(link(name) for name in names))

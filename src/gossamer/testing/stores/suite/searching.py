@@ -74,7 +74,7 @@ async def test_where_a_url_was_found_stays_with_it_when_it_goes_back(trial: Tria
     await trial.admit(*offered)
     await trial.own()
     at = 0.0
-    for destination in (Destination.TAIL, Destination.HEAD):
+    for destination in (Destination.TAIL, Destination.LATER, Destination.HEAD):
         leases = await trial.lease(at=at)
         assert vias(leases) == expected
         await trial.release(*leases)
@@ -91,7 +91,7 @@ async def test_where_a_url_was_found_stays_with_it_when_it_goes_back(trial: Tria
     await trial.store.unspool("segment")
     leases = await trial.lease(at=at + 4 * DELAY)
     assert vias(leases) == expected
-    assert {(lease.attempt, lease.returned) for lease in leases} == {(1, 1)}
+    assert {(lease.attempt, lease.returned) for lease in leases} == {(1, 2)}
 
 
 async def test_where_urls_were_found_is_kept_in_a_long_queue(trial: Trial) -> None:
@@ -279,7 +279,9 @@ async def test_what_is_known_of_sites_is_told_of_those_that_are_known(trial: Tri
     states = await trial.store.site_states([*names, "seed.example", "d.example", "*"])
     assert set(states) == {*names, "seed.example"}
     for name in names:
-        assert states[name] == SiteState(name=name, slot=slot_of(name, SLOTS), queued=2, admitted=2)
+        assert states[name] == SiteState(
+            name=name, slot=slot_of(name, SLOTS), not_before=trial.at(0), queued=2, admitted=2
+        )
     assert states["seed.example"].is_seeded
     await trial.own("fetcher", lasts=50)
     lease = next(lease for lease in await trial.lease(at=5) if lease.site == "b.example")
@@ -321,7 +323,7 @@ async def test_a_url_that_is_there_all_the_time_is_found_while_others_come_and_g
                                              max_pages=0)).leases  # fmt: skip
             await trial.work_off(*lease)
             news = [link("a.example", f"new-{at}"), link("a.example", f"first-{at}", at_head=at % 3 == 0)]
-            await trial.store.admit(news, NO_LIMITS)
+            await trial.store.admit(news, NO_LIMITS, now=0.0)
             trial.note_admitted(news)
             await trial.own(at=at)
             await asyncio.sleep(0)

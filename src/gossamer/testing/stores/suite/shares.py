@@ -122,8 +122,8 @@ async def test_the_shares_hold_for_what_two_processes_offer_at_once(trial: Trial
     days = [link("a.example", f"day?n={number}") for number in range(20)]
     others = [link("a.example", str(number)) for number in range(20)]
     answers = await asyncio.gather(
-        *(trial.store.admit([day, page], limits) for day, page in zip(days, others, strict=True)),
-        *(other.admit([day, page], limits) for day, page in zip(days[::-1], others[::-1], strict=True)),
+        *(trial.store.admit([day, page], limits, now=0.0) for day, page in zip(days, others, strict=True)),
+        *(other.admit([day, page], limits, now=0.0) for day, page in zip(days[::-1], others[::-1], strict=True)),
     )
     offers = [*zip(days, others, strict=True), *zip(days[::-1], others[::-1], strict=True)]
     new = [

@@ -60,6 +60,23 @@ async def test_the_tail_is_behind_everything_and_one_attempt_more(trial: Trial) 
     ]
 
 
+async def test_later_is_behind_everything_and_costs_no_attempt(trial: Trial) -> None:
+    await trial.admit(*(link("a.example", path) for path in "123"))
+    await trial.own()
+    first = await trial.lease_one()
+    await trial.release(first, requested=False)
+    await trial.spool(first, to=Destination.LATER, reason=Reason.ORIGIN_HELD)
+    await trial.admit(link("a.example", "4"))
+    assert (await trial.counts()).retries == {Reason.ORIGIN_HELD: 1}
+    drained = await trial.drain_queue(at=100)
+    assert [(lease.url[-1], lease.attempt, lease.returned) for lease in drained] == [
+        ("2", 0, 0),
+        ("3", 0, 0),
+        ("1", 0, 0),
+        ("4", 0, 0),
+    ]
+
+
 async def test_the_head_is_where_it_was_taken_from_as_it_was(trial: Trial) -> None:
     await trial.admit(link("a.example", "1", depth=5, hops=2, is_seed=True), link("a.example", "2"))
     await trial.own()
@@ -76,7 +93,7 @@ async def test_attempts_add_up_and_survive_every_way_back(trial: Trial) -> None:
     await trial.admit(link("a.example", "1"))
     await trial.own()
     at = 0.0
-    for to in (Destination.TAIL, Destination.TAIL, Destination.HEAD, Destination.TAIL):
+    for to in (Destination.TAIL, Destination.TAIL, Destination.HEAD, Destination.LATER, Destination.TAIL):
         lease = await trial.lease_one(at=at)
         await trial.release(lease)
         await trial.spool(lease, to=to, reason=Reason.CONNECT)
@@ -92,7 +109,7 @@ async def test_attempts_add_up_and_survive_every_way_back(trial: Trial) -> None:
     await trial.spool(lease, segment="lost")
     await trial.store.unspool("lost")
     lease = await trial.lease_one(at=at + 200)
-    assert (lease.attempt, lease.returned) == (3, 1)
+    assert (lease.attempt, lease.returned) == (3, 2)
 
 
 async def test_what_went_back_is_counted_by_its_reason(trial: Trial) -> None:
@@ -194,6 +211,18 @@ async def test_a_lost_segment_sends_its_urls_back_to_the_head(trial: Trial) -> N
     assert (counts.queued, counts.spooled) == (6, 0)
     again = await trial.lease(at=2 * DELAY)
     assert sorted(urls(again)) == ["https://a.example/1", "https://b.example/1"]
+
+
+async def test_every_lost_segment_is_noted_on_the_url(trial: Trial) -> None:
+    """So that a page that makes every segment unreadable is not fetched for ever."""
+    await trial.admit(link("a.example", "1"))
+    await trial.own()
+    for times in range(4):
+        lease = await trial.lease_one(at=100 * times)
+        assert (lease.attempt, lease.returned) == (0, times)
+        await trial.release(lease)
+        await trial.spool(lease, segment=f"lost {times}")
+        await trial.store.unspool(f"lost {times}")
 
 
 async def test_two_urls_of_one_site_come_back_from_a_lost_segment(trial: Trial) -> None:

@@ -27,7 +27,7 @@ async def test_large_batches_that_overlap_are_admitted_once(trial: Trial) -> Non
     candidates = [link(f"site{number % 90}.example", str(number)) for number in range(1_800)]
     offers = [candidates[:1_200], candidates[600:][::-1], candidates[::2] + candidates[1::2], candidates[::-1]]
     answers = await asyncio.gather(
-        *(store.admit(offer, NO_LIMITS) for store, offer in zip([trial.store, other] * 2, offers, strict=True))
+        *(store.admit(offer, NO_LIMITS, now=0.0) for store, offer in zip([trial.store, other] * 2, offers, strict=True))
     )
     new = [
         candidate
@@ -46,7 +46,7 @@ async def test_a_queue_that_several_fill_at_once_is_full_at_its_limit(trial: Tri
     limits = AdmitLimits(site_queue=25)
     offers = [[link("a.example", f"{turn}-{number}") for number in range(10)] for turn in range(8)]
     answers = await asyncio.gather(
-        *(store.admit(offer, limits) for store, offer in zip([trial.store, other] * 4, offers, strict=True))
+        *(store.admit(offer, limits, now=0.0) for store, offer in zip([trial.store, other] * 4, offers, strict=True))
     )
     new = [
         candidate
@@ -166,7 +166,9 @@ async def test_counts_that_are_read_while_others_write_add_up(trial: Trial) -> N
     other = await trial.another()
     await trial.own()
     batches = [[link(f"site{number}.example", f"{turn}") for number in range(50)] for turn in range(6)]
-    writing = [store.admit(batch, NO_LIMITS) for store, batch in zip([trial.store, other] * 3, batches, strict=True)]
+    writing = [
+        store.admit(batch, NO_LIMITS, now=0.0) for store, batch in zip([trial.store, other] * 3, batches, strict=True)
+    ]
     reading = [store.counts(now=trial.at(0)) for store in [trial.store, other] * 6]
     _, readings = await asyncio.gather(asyncio.gather(*writing), asyncio.gather(*reading))
     trial.note_admitted([candidate for batch in batches for candidate in batch])

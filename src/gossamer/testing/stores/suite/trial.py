@@ -87,9 +87,9 @@ class Trial:
         return self._began_at + seconds
 
     async def admit(
-        self, *candidates: Candidate, limits: AdmitLimits = NO_LIMITS, store: Store | None = None
+        self, *candidates: Candidate, limits: AdmitLimits = NO_LIMITS, at: float = 0.0, store: Store | None = None
     ) -> list[Reason]:
-        answers = await (store or self.store).admit(candidates, limits)
+        answers = await (store or self.store).admit(candidates, limits, now=self.at(at))
         assert len(answers) == len(candidates)
         new = [candidate.url for candidate, answer in zip(candidates, answers, strict=True) if answer is Reason.NEW]
         assert len(set(new)) == len(new), "admitted twice in one call"
