@@ -77,7 +77,7 @@ class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which candidates are admitted. A change at a resume reaches the queue too, but for the last three: they count."""
+    """Which candidates are admitted. A change at a resume reaches the queue too, but for the last four: they count."""
 
     scope: Annotated[
         Scope,
@@ -130,6 +130,16 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_site_queue: Annotated[
         int, Meta(ge=1, description="Most URLs that wait in one site's queue; more are counted and left out.")
     ] = 1_000_000
+    max_site_queue_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Bounds the bytes of one site's queue: a URL is counted and left out if the number of URLs"
+            " queued, plus one, times its length is more than this. With the default limits the URLs of a queue take at"
+            " most five times this together.",
+            extra={WORDING: SIZE_WORDING},
+        ),
+    ] = 64 << 20
 
 
 class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +272,15 @@ class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(ge=1, description="Most bytes of a decoded body that are parsed.", extra={WORDING: SIZE_WORDING}),
     ] = 1 << 20
     max_links: Annotated[int, Meta(ge=0, description="Most links taken from one page; the others are counted.")] = 6000
+    max_link_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Most bytes of the URLs, taken together, that one page offers to the frontier; the others are"
+            " counted and left out. 6,000 links of usual length come to less.",
+            extra={WORDING: SIZE_WORDING},
+        ),
+    ] = 512 << 10
     text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
 
 

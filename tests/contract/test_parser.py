@@ -240,6 +240,27 @@ def test_a_retry_is_no_end_of_its_url(tmp_path: Path, make_store: MakeStore) -> 
     crawl(tmp_path, make_store, story)
 
 
+def test_a_small_page_fills_no_queue_with_megabytes_of_long_links(tmp_path: Path) -> None:
+    """A long base makes 11 MB of URLs out of 120 KB of markup."""
+    base = "http://a.test/" + "/".join(f"{number:02}" * 47 for number in range(19)) + "/"
+    body = f"<base href='{base}'>" + "".join(f"<a href=k{number:x}>x</a>" for number in range(6_000))
+
+    async def story(crawl: Crawl) -> None:
+        await crawl.admit("http://a.test/")
+        await crawl.fetch(lambda lease: page(lease, body.encode()))
+        parser = await crawl.parse()
+        (row,) = crawl.pages()
+        assert row["outlink_count"] == 6_000
+        most = ParseSettings().max_link_bytes
+        queued = (await crawl.store.site_states(["a.test"]))["a.test"].queued
+        assert most - 2_000 < queued * len(f"{base}kfff") <= most + 1_000  # some are a character shorter
+        statistics = parser.statistics()
+        assert statistics.admitted == queued
+        assert statistics.refused == {Reason.LINK_BYTES: 6_000 - queued}
+
+    crawl(tmp_path, lambda _: ModelStore(SLOTS), story)
+
+
 class LosingStore(ModelStore):
     """Admits seeds, and is gone when links are offered."""
 

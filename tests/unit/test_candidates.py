@@ -30,8 +30,8 @@ def link(href: str, *rel: str) -> Link:
     return Link(href, LinkKind.A, rel)
 
 
-def candidates(scope: ScopeSettings | None = None) -> Candidates:
-    return Candidates(AdmissionRules(scope or ScopeSettings(), Exclusions()), UrlSettings())
+def candidates(scope: ScopeSettings | None = None, *, max_link_bytes: int = 1 << 20) -> Candidates:
+    return Candidates(AdmissionRules(scope or ScopeSettings(), Exclusions()), UrlSettings(), max_link_bytes)
 
 
 def offered(source: Candidates, *links: Link, base: Url = PAGE, nofollow: bool = False) -> list[Candidate]:
@@ -51,6 +51,19 @@ def test_a_link_says_of_which_path_it_is_a_variant() -> None:
     found = offered(candidates(), link("list?page=1"), link("list?page=2"), link("list"))
     paths = [candidate.path_fingerprint for candidate in found]
     assert paths == [path_fingerprint("http://www.a.test/dir/list?")] * 2 + [0]
+
+
+def test_the_urls_of_one_page_take_no_more_bytes_than_they_may() -> None:
+    """Those that are not offered, because they are known or refused, take none; and the next page has all again."""
+    source = candidates(max_link_bytes=3 * len("http://www.a.test/dir/1234"))
+    known = [*offered(source, link("known"))]
+    source.answered(known, [Reason.NEW])
+    long = "x" * 1_000
+    links = [link(href) for href in ("known", "mailto:x", f"{long}.zip", "1111", "2222", "22222", long, "3333", "4")]
+    assert [one.url[-4:] for one in offered(source, *links)] == ["1111", "2222", "3333"]
+    assert source.refused[Reason.LINK_BYTES] == 3
+    assert [one.url[-4:] for one in offered(source, link("5555"))] == ["5555"]
+    assert source.refused[Reason.LINK_BYTES] == 3
 
 
 def test_links_are_resolved_against_the_base() -> None:

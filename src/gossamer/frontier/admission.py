@@ -81,6 +81,7 @@ class AdmissionRules:
         self.limits = AdmitLimits(
             only_seeded_sites=scope.scope == "seeds",
             site_queue=scope.max_site_queue,
+            site_queue_bytes=scope.max_site_queue_bytes,
             site_urls=scope.max_site_urls,
             path_variants=scope.max_path_variants,
         )

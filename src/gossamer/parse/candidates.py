@@ -55,19 +55,23 @@ class Candidates:
     what the store said is brought to it by `answered`.
     """
 
-    def __init__(self, rules: AdmissionRules, settings: UrlSettings) -> None:
+    def __init__(self, rules: AdmissionRules, settings: UrlSettings, max_link_bytes: int) -> None:
         self.nofollow = 0
         """Links left alone because of it."""
         self.refused: Counter[Reason] = Counter()
         """By the rules, by `canonicalise` and by the store. That it was seen before is no refusal."""
         self._rules = rules
         self._settings = settings
+        self._max_link_bytes = max_link_bytes
         self._recent = Recent()
 
     def add_links(
         self, offer: dict[int, Candidate], lease: Lease, base: Url, links: Sequence[Link], *, nofollow: bool
     ) -> None:
-        """The links of the page that was fetched as `lease`; `base` is what they are resolved against."""
+        """The links of the page that was fetched as `lease`; `base` is what they are resolved against.
+
+        A small page with a long `<base>` has many megabytes of URLs: those that are new may take `max_link_bytes`.
+        """
         if nofollow:
             self.nofollow += len(links)
             return
@@ -78,6 +82,7 @@ class Candidates:
         # Looked into for each link: to call a method for it would cost a twentieth of all this.
         recent, judge = self._recent, self._rules.judge
         places, mask = recent.places, recent.mask
+        room = self._max_link_bytes
         for reference in dict.fromkeys(followed):
             site: str | None = None
             text, fingerprint = reference, 0
@@ -99,7 +104,10 @@ class Candidates:
                 if fingerprint in recent or fingerprint in offer:
                     continue
             reason = judge(text, site, depth, 0, False)
+            if reason is None and len(text) > room:
+                reason = Reason.LINK_BYTES
             if reason is None:
+                room -= len(text)  # canonical URLs are ASCII
                 path = path_fingerprint(text) if "?" in text or ";" in text else 0
                 offer[fingerprint] = Candidate(text, site, fingerprint, depth, 0, False, False, path, via)
             else:

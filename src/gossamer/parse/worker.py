@@ -145,7 +145,7 @@ class Parser:
         self._note = note
         self._meter = meter
         self._suspects = suspects
-        self._candidates = Candidates(rules, settings.url)
+        self._candidates = Candidates(rules, settings.url, settings.parse.max_link_bytes)
         self._batch_outcomes = max(1, settings.parse.parser_workers // 2)
         self._pending: _Offer | None = None
         self._statistics = ParserStatistics()
