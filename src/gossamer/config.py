@@ -3,6 +3,8 @@
 One frozen section per stage; a stage receives its own section and sees no other. A setting has one name everywhere:
 `max_links` stands under its section in the TOML file, is `GOSSAMER_MAX_LINKS` in the environment and `--max-links` on
 the command line. Names are unique over all sections. How a value is read, judged and combined is in `layers.py`.
+
+It has more than 400 lines because every setting is here, each with its description.
 """
 
 from typing import Annotated, Literal
@@ -19,7 +21,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 WORDING = "wording"
 SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
 SIZE_OR_NONE_WORDING = "a number of bytes, such as 1048576 or 1MiB; 0 is none"
-PATTERN_WORDING = "a regular expression"
+PATTERN_WORDING = "a regular expression of RE2"
 _ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}"
 
 

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from gossamer.config import PATTERN_WORDING, SIZE_OR_NONE_WORDING, SIZE_WORDING, WORDING, Settings
 from gossamer.errors import UsageError
+from gossamer.patterns import compile_pattern
 from gossamer.url import redacted
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -67,15 +68,15 @@ class Setting(msgspec.Struct, frozen=True):
         try:
             size = _size(value) if self.is_size and isinstance(value, str) else value
             read = msgspec.convert(size, self.type, strict=typed)
-            if self.allowed == PATTERN_WORDING:
-                re.compile(read)
+            if self.allowed == PATTERN_WORDING and read:
+                compile_pattern(read)
             if isinstance(read, float) and not math.isfinite(read):
                 raise ValueError(read)  # noqa: TRY301 (msgspec's bounds let "nan" pass)
             return read  # noqa: TRY300
-        except (ValueError, re.error):
+        except (ValueError, UsageError) as error:
             shown = redacted(value) if isinstance(value, str) else value
-            message = f"{source}: {shown!r:.200} is not a value for {self.name}; allowed: {self.allowed}"
-            raise UsageError(message) from None
+            allowed = error if isinstance(error, UsageError) else f"allowed: {self.allowed}"
+            raise UsageError(f"{source}: {shown!r:.200} is not a value for {self.name}; {allowed}") from None
 
 
 @cache

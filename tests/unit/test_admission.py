@@ -214,6 +214,7 @@ def test_what_only_the_store_can_judge_is_handed_to_it() -> None:
     assert rules_with().limits == AdmitLimits(
         only_seeded_sites=False,
         site_queue=scope.max_site_queue,
+        site_queue_bytes=scope.max_site_queue_bytes,
         site_urls=scope.max_site_urls,
         path_variants=scope.max_path_variants,
     )

@@ -9,7 +9,6 @@ An exclude file has one entry a line; what follows a `#` is a comment:
     https://example.com/private/     every URL that begins so
 """
 
-import re
 from functools import lru_cache
 
 import msgspec
@@ -18,6 +17,7 @@ from gossamer.config import ScopeSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.store import AdmitLimits
 from gossamer.frontier.traps import PathLimits
+from gossamer.patterns import compile_pattern
 from gossamer.records import Lease, Reason
 from gossamer.url import Refusal, canonicalise, redacted
 
@@ -91,8 +91,8 @@ class AdmissionRules:
         words = (word.lower().lstrip(".") for word in scope.skip_extensions.split())
         # Without slashes, so that one can be looked up before it is known to stand in the last segment.
         self._skipped = frozenset(word for word in words if "/" not in word)
-        self._include = re.compile(scope.include) if scope.include else None
-        self._exclude = re.compile(scope.exclude) if scope.exclude else None
+        self._is_included = compile_pattern(scope.include) if scope.include else None
+        self._is_excluded = compile_pattern(scope.exclude) if scope.exclude else None
         self.exclude(exclusions)
 
     def exclude(self, exclusions: Exclusions) -> None:
@@ -124,9 +124,9 @@ class AdmissionRules:
                 trap = self._path_limits.judge(path)
                 if trap is not None:
                     return trap
-            if self._include is not None and not self._include.search(url):
+            if self._is_included is not None and not self._is_included(url):
                 return Reason.NOT_INCLUDED
-        if self._exclude is not None and self._exclude.search(url):
+        if self._is_excluded is not None and self._is_excluded(url):
             return Reason.EXCLUDED
         return None
 
