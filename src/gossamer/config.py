@@ -184,8 +184,27 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 500
     verify_tls: Annotated[bool, Meta(description="Fetch nothing from a site whose certificate is not valid.")] = False
     allow_private_addresses: Annotated[
-        bool, Meta(description="Also connect to loopback, private, link-local and other special addresses.")
+        bool,
+        Meta(
+            description="Also connect to loopback, private, link-local and other special addresses, and to this"
+            " machine's own."
+        ),
     ] = False
+    blocked_ports: Annotated[
+        str,
+        Meta(
+            pattern=r"^\s*(\d{1,5}(-\d{1,5})?(\s+|\Z))*\Z",
+            description="URLs with these ports are not fetched: the bad ports of the Fetch standard, which browsers"
+            " block, and those of databases, queues and administration.",
+            extra={WORDING: "ports and ranges such as 6665-6669, with spaces between them"},
+        ),
+    ] = (
+        "0 1 7 9 11 13 15 17 19-23 25 37 42 43 53 69 77 79 87 95 101-104 109-111 113 115 117 119 123 135 137 139 "
+        "143 161 179 389 427 465 512-515 526 530-532 540 548 554 556 563 587 601 636 989 990 993 995 1719 1720 "
+        "1723 2049 3659 4045 4190 5060 5061 6000 6566 6665-6669 6679 6697 10080 445 873 1433 1521 2181 2375 2376 "
+        "2379 2380 3306 3389 4369 5432 5672 5900 5984-5986 6379 6380 6443 8500 9042 9092 9200 9300 10250 11211 "
+        "15672 26379 27017-27019"
+    )
     resolver: Annotated[
         str,
         Meta(

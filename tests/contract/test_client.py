@@ -23,6 +23,7 @@ import pytest
 from gossamer.config import FetchSettings
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.exchange import OTHER_BODY_SECONDS, Exchange
+from gossamer.fetch.meter import FetchType
 from gossamer.records import Answer, Reason
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import expectations, hostile_sites, tls_hosts
@@ -344,6 +345,31 @@ def test_a_private_address_is_refused_before_any_rewriting(host: str) -> None:
     assert isinstance(result, Failure)
     assert (result.reason, result.was_sent) == (Reason.BLOCKED_ADDRESS, False)
     assert result.address in result.detail
+
+
+@pytest.mark.parametrize("fetch_type", ["page", "robots"])
+@pytest.mark.parametrize("host", ["a.test", "8.8.8.8", "[2400::1]", "localhost"])
+def test_a_port_that_no_web_server_has_is_refused_before_any_rewriting(
+    host: str, fetch_type: FetchType, tmp_path: Path
+) -> None:
+    async def play(web: SimulatedWeb) -> list[Answer | Failure]:
+        settings = settings_for(web, allow_private_addresses=True)
+        own = msgspec.structs.replace(settings, blocked_ports="8080")
+        found = []
+        for given, ports in ((settings, (6379, 22)), (own, (8080, 6379))):
+            async with Client(given, user_agent=USER_AGENT) as client:
+                for port in ports:
+                    url = canonicalise(f"http://{host}:{port}/")
+                    assert isinstance(url, Url)
+                    found.append(await client.get(url, max_body_bytes=MIB, fetch_type=fetch_type))
+        return found
+
+    *refused, taken = run(play, tmp_path)
+    assert isinstance(taken, Answer)
+    for port, result in zip((6379, 22, 8080), refused, strict=True):
+        assert isinstance(result, Failure)
+        assert (result.reason, result.was_sent) == (Reason.BLOCKED_ADDRESS, False)
+        assert result.detail == f"port {port} is one of blocked_ports"
 
 
 def test_a_name_is_judged_by_what_it_resolves_to(tmp_path: Path) -> None:

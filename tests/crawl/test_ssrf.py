@@ -1,8 +1,9 @@
 """No page can lead the crawler into anybody's own network, whatever it writes and whatever its names resolve to.
 
-A network namespace in which *every* address is this machine's own: one listener per port stands on all of them at once,
+A network namespace in which *every* address leads to this machine: one listener per port stands on all of them at once,
 and the address that a connection was made to is the accepted socket's. Two of them are the open web, where the pages
-are served that lead to all others; there is no `--connect-to`. Besides the listeners, the kernel counts: no connection
+are served that lead to all others: connections to these come from another address, as if they were not this machine's
+own. There is no `--connect-to`. Besides the listeners, the kernel counts: no connection
 was begun in the namespace, to whatever address and port, but those that the two public addresses got.
 
 The kernel itself begins no connection to multicast, broadcast and link-local addresses without their interface. Nothing
@@ -57,15 +58,21 @@ MORE_HOSTS = [
     *("[2001:0:7f00:1::f7f7:f7f7]", "[0000::0001]", "[::00:1]", "[fe80::a9fe:a9fe]"),
     *("0x7f.0.0.1", "0177.1", "127.0x1", "0x7F000001.", "00000177.0.0.1", "2130706434", "0xC0A80001", "0300.0250.0.1"),
     *("167772161", "0xa.1", "012.1", "172.1048577", "0x64.64.1", "0xa9.0xfe.0xa9.0xfe", "169.254.43518", "4294967295"),
+    *("168.63.129.16", "[2a00::5efe:a00:1]", "[2a00::200:5efe:a9fe:a9fe]", "[fe80::5efe:808:808]"),
     *("0.0.0.0.", "127.0.0.1%2e", "%30x7f.1", "①②⑦.⓪.⓪.①", "127．0．0．1", "127。1。"),
 ]
 #: Names that mean this machine to every system, without any name server.
 LOCAL_NAMES = ["localhost", "LOCALHOST.", "local%68ost", "ｌocalhost", "any.localhost", "a.b.localhost."]
 
-LITERALS = list(dict.fromkeys([*PRIVATE_HOSTS, *SPELLINGS, *MORE_HOSTS]))
+#: Addresses of the open web that this machine has itself: two, and two that carry the first.
+OWN = ("91.198.174.192", "2620:0:860:2::1")
+OWN_HOSTS = [OWN[0], f"[{OWN[1]}]", "[64:ff9b::5bc6:aec0]", "[2a00::5efe:5bc6:aec0]"]
+
+LITERALS = list(dict.fromkeys([*PRIVATE_HOSTS, *SPELLINGS, *MORE_HOSTS, *OWN_HOSTS]))
 #: What names lead to when they are asked again.
 REBOUND = ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "0.0.0.0", "64:ff9b::a00:1"]
-FLAGS = ("--email=test@example.org", "--delay=0", "--backoff=0.01", "--max-attempts=2", "--json")
+#: All ports, so that it is the address which is refused.
+FLAGS = ("--email=test@example.org", "--delay=0", "--backoff=0.01", "--max-attempts=2", "--blocked-ports=", "--json")
 
 
 def parsed(text: str) -> Url:
@@ -261,8 +268,12 @@ def namespace() -> list[str] | None:
 
 SET_UP = f"""
 ip link set lo up
+ip addr add {OWN[0]}/32 dev lo
+ip -6 addr add {OWN[1]}/128 dev lo nodad
 ip route add local 0.0.0.0/0 dev lo
 ip -6 route add local ::/0 dev lo
+ip route add local {PUBLIC[0]}/32 dev lo src 127.0.0.1
+ip -6 route add local {PUBLIC[1]}/128 dev lo src ::1
 ip route add unreachable {UNREACHABLE}/32 table local
 exec "$@"
 """
@@ -331,7 +342,8 @@ def connectable(found: Iterable[str]) -> set[str]:
 def test_there_are_enough_forms_and_each_is_one_that_may_not_be_connected_to() -> None:
     assert len(LITERALS) >= 60
     assert len(addresses()) >= 40
-    assert [address for address in addresses() if not is_forbidden(ip_address(address))] == []
+    own = [parsed(f"http://{host}/").host.strip("[]") for host in OWN_HOSTS]
+    assert [address for address in addresses() if not is_forbidden(ip_address(address))] == own
     assert [address for address in (*PUBLIC, UNREACHABLE) if is_forbidden(ip_address(address))] == []
 
 

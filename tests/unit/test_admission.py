@@ -218,7 +218,9 @@ def test_what_only_the_store_can_judge_is_handed_to_it() -> None:
         site_urls=scope.max_site_urls,
         path_variants=scope.max_path_variants,
     )
-    given = ScopeSettings(scope="seeds", max_site_queue=7, max_site_urls=8, max_path_variants=9)
+    given = ScopeSettings(
+        scope="seeds", max_site_queue=7, max_site_queue_bytes=70, max_site_urls=8, max_path_variants=9
+    )
     assert rules_with(scope=given).limits == AdmitLimits(
-        only_seeded_sites=True, site_queue=7, site_urls=8, path_variants=9
+        only_seeded_sites=True, site_queue=7, site_queue_bytes=70, site_urls=8, path_variants=9
     )

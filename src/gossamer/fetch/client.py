@@ -15,13 +15,14 @@ from typing import NamedTuple, Self
 import msgspec
 
 from gossamer.config import FetchSettings
-from gossamer.fetch.addresses import AddressPolicy
+from gossamer.fetch.addresses import AddressPolicy, ports_of
 from gossamer.fetch.connection import BUFFER_BYTES
 from gossamer.fetch.exchange import Exchange
 from gossamer.fetch.meter import UNMEASURED, FetchMeter, FetchType
 from gossamer.fetch.names import Names, Resolution
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream, tls_context
+from gossamer.fetch.translation import describe, reason_for
 from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.url import DEFAULT_PORTS, Url
 
@@ -72,7 +73,9 @@ class Client:
         self._settings = settings
         self._fixed_headers = f"User-Agent: {user_agent}\r\nAccept-Encoding: gzip, br, zstd\r\nConnection: close\r\n"
         self._policy = AddressPolicy(
-            allow_private=settings.allow_private_addresses, forbidden_endpoints=forbidden_endpoints
+            allow_private=settings.allow_private_addresses,
+            forbidden_endpoints=forbidden_endpoints,
+            blocked_ports=ports_of(settings.blocked_ports),
         )
         self._rewritten = rewritten(settings.connect_to)
         self._context = tls_context(verify=settings.verify_tls)
@@ -189,6 +192,8 @@ class Client:
     async def _resolve(self, url: Url) -> Resolution:
         """The addresses of its host that may be connected to."""
         host = url.host
+        if self._policy.refuses_port(url.port):
+            return Resolution(reason=Reason.BLOCKED_ADDRESS, detail=f"port {url.port} is one of blocked_ports")
         if host.startswith("["):
             found = Resolution((host[1:-1],))
         elif host.rpartition(".")[2].isdecimal():
@@ -201,7 +206,10 @@ class Client:
             return Resolution((self._rewritten[url.scheme][0],))
         else:
             found = await self._names.resolve(host)
-        allowed = tuple(address for address in found.addresses if not self._policy.refuses(address, url.port))
+        try:
+            allowed = tuple(address for address in found.addresses if not self._policy.refuses(address, url.port))
+        except OSError as error:
+            return Resolution(found.addresses, reason_for(error), describe(error))
         if allowed or found.reason is not None:
             return Resolution(allowed, found.reason, found.detail)
         detail = f"{found.addresses[0]} is not an address of the open web"

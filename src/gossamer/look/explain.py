@@ -327,7 +327,7 @@ _REFUSALS = {
     Reason.ROBOTS: "robots.txt disallows it",
     Reason.ROBOTS_UNREACHABLE: "its robots.txt did not come",
     Reason.CRAWL_DELAY: "its robots.txt asks for a longer Crawl-delay than max_crawl_delay",
-    Reason.BLOCKED_ADDRESS: "its address is not one that is fetched from",
+    Reason.BLOCKED_ADDRESS: "its address or its port is not one that is fetched from",
     Reason.BLOCKED_SITE: "the exclude file listed its site",
     Reason.EXCLUDED: "it was excluded",
     Reason.DEPTH: "it is too far from a seed (max_depth)",
