@@ -154,7 +154,9 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_crawl_delay_seconds: Annotated[
         float,
         Meta(
-            ge=0, le=86400, description="A site whose robots.txt asks for a longer Crawl-delay, in seconds, is dropped."
+            ge=0,
+            le=86400,
+            description="URLs of an origin whose robots.txt asks for a longer Crawl-delay, in seconds, are dropped.",
         ),
     ] = msgspec.field(default=300.0, name="max_crawl_delay")
     backoff_seconds: Annotated[
@@ -162,15 +164,42 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0.01,
             le=3600,
-            description="First wait after a site failed or was busy, in seconds; each failure in a row doubles it.",
+            description="First wait after a site failed or an origin was busy, in seconds; each failure in a row"
+            " doubles it.",
         ),
     ] = msgspec.field(default=30.0, name="backoff")
     max_failures: Annotated[
-        int, Meta(ge=1, le=1000, description="Failures in a row after which a site is dropped.")
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Failures in a row after which a site is dropped, and busy answers in a row after which the"
+            " URLs of an origin are.",
+        ),
     ] = 12
     max_attempts: Annotated[
         int, Meta(ge=1, le=100, description="Most attempts at one URL that fails for a passing reason.")
     ] = 3
+    address_gap_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Seconds between the beginnings of two visits to servers of one network (the /24 of an IPv4"
+            " address, the /64 of an IPv6 address), however many sites they have; 0 is none. Ten visits a second keep a"
+            " small shared server alive; a content delivery network has thousands of such networks, so a broad crawl is"
+            " not limited by it.",
+        ),
+    ] = msgspec.field(default=0.1, name="address_gap")
+    address_concurrency: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100_000,
+            description="Most visits at once to servers of one network; 0 is no limit. A server that becomes slow is"
+            " asked less often by it. Both limits are for the whole crawl and divided among its fetchers.",
+        ),
+    ] = 8
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +260,14 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     fetch_timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds for a whole request.")] = (
         msgspec.field(default=60.0, name="fetch_timeout")
     )
+    visit_timeout_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Seconds for a whole visit: robots.txt with its redirects, if it is asked for, and the page.",
+        ),
+    ] = msgspec.field(default=90.0, name="visit_timeout")
     dns_timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Seconds for resolving a name.")] = (
         msgspec.field(default=10.0, name="dns_timeout")
     )

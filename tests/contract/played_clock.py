@@ -23,9 +23,9 @@ class PlayedClock:
 
 
 def client_clock(patched: pytest.MonkeyPatch) -> PlayedClock:
-    """The clock of every `Client`."""
+    """The clock of every `Client`, and of the visits that it fetches for."""
     clock = PlayedClock()
-    for module in ("client", "exchange"):
+    for module in ("client", "exchange", "worker", "visits"):
         patched.setattr(f"gossamer.fetch.{module}.time", clock)
     return clock
 

@@ -8,6 +8,7 @@ It keeps no cookies, sends no credentials and no Referer, follows no redirect, a
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -111,17 +112,22 @@ class Client:
         max_body_bytes: int,
         media_types: frozenset[str] | None = None,
         fetch_type: FetchType = "page",
+        ends_at: float | None = None,
+        may_connect: Callable[[str], bool] | None = None,
     ) -> Answer | Failure:
         """Of a body at most `max_body_bytes`; with media types, only a body that has one of them.
 
         That is said of pages. What has another status than 2xx is an answer whatever becomes of its body, which has
         narrower limits of its own (`OTHER_BODY_BYTES`, `OTHER_BODY_SECONDS`) and is not asked what it is; 429 and 503
         have none. `fetch_type` is for the meter alone.
+
+        It ends at `ends_at` (monotonic) at the latest. `may_connect` is asked with the server's address, once that is
+        known; if it says no, nothing is sent, and the Failure has the reason SERVER_ADDRESS.
         """
-        heard = await self._get(url, max_body_bytes, media_types, fetch_type)
+        heard = await self._get(url, max_body_bytes, media_types, fetch_type, latest=ends_at, may_connect=may_connect)
         if isinstance(heard, Answer):
             self._meter.answered(fetch_type, heard)
-        else:
+        elif heard.reason is not Reason.SERVER_ADDRESS:
             self._meter.failed(fetch_type, heard.reason, heard.times)
         return heard
 
@@ -134,13 +140,22 @@ class Client:
         }
 
     async def _get(
-        self, url: Url, max_body_bytes: int, media_types: frozenset[str] | None, fetch_type: FetchType
+        self,
+        url: Url,
+        max_body_bytes: int,
+        media_types: frozenset[str] | None,
+        fetch_type: FetchType,
+        *,
+        latest: float | None,
+        may_connect: Callable[[str], bool] | None,
     ) -> Answer | Failure:
         fetched_at = time.time()
         # Not the loop's clock: that of uvloop counts milliseconds, and stands still while the loop works.
         began_at = time.monotonic()
         ends_at = began_at + self._settings.fetch_timeout_seconds
-        found = await self._resolve(url)
+        if latest is not None and latest < ends_at:
+            ends_at = latest
+        found = await self.resolve(url)
         resolved_at = time.monotonic()
         dns_seconds = resolved_at - began_at
         if found.reason is not None:
@@ -148,6 +163,9 @@ class Client:
             times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
             return Failure(found.reason, found.detail, refused, times, was_sent=False)
         times = PhaseTimes(dns=dns_seconds, total=dns_seconds)
+        address = found.addresses[0]
+        if may_connect is not None and not found.is_placeholder and not may_connect(address):
+            return Failure(Reason.SERVER_ADDRESS, f"{address}: not its turn", address, times, was_sent=False)
         failure = Failure(Reason.TIMEOUT, "no time was left to connect", "", times, was_sent=False)
         for address in found.addresses[:_MOST_TRIED]:
             if time.monotonic() >= ends_at:
@@ -189,7 +207,7 @@ class Client:
             times,
         )
 
-    async def _resolve(self, url: Url) -> Resolution:
+    async def resolve(self, url: Url) -> Resolution:
         """The addresses of its host that may be connected to."""
         host = url.host
         if self._policy.refuses_port(url.port):
@@ -203,7 +221,7 @@ class Client:
         elif not _NAME.match(host):
             return Resolution(reason=Reason.DNS, detail="no name has labels so long")
         elif self._names is None or (url.scheme in self._rewritten and not self._settings.resolver):
-            return Resolution((self._rewritten[url.scheme][0],))
+            return Resolution((self._rewritten[url.scheme][0],), is_placeholder=True)
         else:
             found = await self._names.resolve(host)
         try:

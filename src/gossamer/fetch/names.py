@@ -45,6 +45,8 @@ class Resolution(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     reason: Reason | None = None
     detail: str = ""
+    is_placeholder: bool = False
+    """The address of `--connect-to`: nobody was asked for the name's own."""
 
 
 class _Known(msgspec.Struct, frozen=True):
