@@ -134,6 +134,14 @@ class AdmissionRules:
         """The same rules, as they are now, for a URL that was admitted under those of its time."""
         return self.judge(lease.url, lease.site, lease.depth, lease.hops, lease.is_seed)
 
+    def excludes(self, url: str, site: str) -> bool:
+        """Whether nothing may be requested there, as a page or otherwise: its site is blocked, or the URL excluded."""
+        if self._standing is not None:
+            reason, prefixes = self._standing(url[: url.index("/", 8)], site)
+            if reason is not None or url.startswith(prefixes):
+                return True
+        return self._exclude is not None and self._exclude.search(url) is not None
+
     def _standing_of(self, origin: str, site: str) -> tuple[Reason | None, tuple[str, ...]]:
         """What the exclude file says of all URLs of an origin, and the prefixes that are left to compare."""
         host = origin.partition("//")[2]

@@ -1,0 +1,173 @@
+"""How often and how many at once the servers of one network may be visited, however many sites they have.
+
+A network is the /24 of an IPv4 address or the /64 of an IPv6 address: what one owner has at the least, and often one
+machine. Each has a gap between the beginnings of two visits and a number of visits at once. No worker waits for either:
+a network hands out times,
+
+    next = max(now, next) + gap
+
+and a site whose time is not now goes back to the store until then. It is let through when it comes back. All of this is
+in memory: after a restart a network is asked for new times, and no site comes earlier than the store lets it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+import msgspec
+
+#: Networks that are remembered, some 250 bytes each. The one used least recently is forgotten first; of its limit only
+#: what is left of one gap is lost by that.
+NETWORKS_KEPT = 50_000
+#: Sites with a time of their own in the future, some 300 bytes each. One that is forgotten asks for a time again.
+RESERVATIONS_KEPT = 50_000
+
+#: Translators send such an address to the IPv4 address in its last 32 bits (RFC 6052).
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class _Network(msgspec.Struct):
+    next_at: float = 0.0
+    """When the next visit may begin that has no time yet."""
+    visits: int = 0
+    """In progress."""
+
+
+class _Reservation(msgspec.Struct, frozen=True):
+    network: int
+    at: float
+
+
+class ServerAddresses:
+    """The networks that one fetcher visits. `gap_seconds` and `concurrency` are those of the whole crawl, 0 is none; a
+    fetcher has the share of them that it has of the slots.
+
+    Times are the store's, by the `now` of every call.
+    """
+
+    def __init__(self, *, gap_seconds: float, concurrency: int, share: float) -> None:
+        self.holds = 0
+        """How often a site was sent back for want of a turn."""
+        self._gap_seconds = gap_seconds / share
+        self._concurrency = max(1, int(concurrency * share)) if concurrency else 0
+        self._networks: OrderedDict[int, _Network] = OrderedDict()
+        self._reservations: OrderedDict[str, _Reservation] = OrderedDict()
+
+    @property
+    def are_limited(self) -> bool:
+        return bool(self._gap_seconds or self._concurrency)
+
+    def visit(self, site: str, network: int, now: float) -> float:
+        """Begin a visit: 0 if it may begin now, else when the site should come back. Each 0 needs one `leave`."""
+        known = self._network(network)
+        reserved = self._reservations.pop(site, None)
+        if reserved is not None and reserved.network != network:
+            reserved = None  # its name leads elsewhere now
+        is_full = 0 < self._concurrency <= known.visits
+        if reserved is not None and reserved.at > now:
+            at = reserved.at
+        elif is_full:
+            # A time from the same row for this one too: however many sites wait for a place, together they ask for one
+            # no more often than once per gap.
+            at = max(now + self._gap_seconds, known.next_at)
+            known.next_at = at + self._gap_seconds
+        elif reserved is not None or known.next_at <= now:
+            if reserved is None:
+                known.next_at = now + self._gap_seconds
+            known.visits += 1
+            return 0.0
+        else:
+            at = known.next_at
+            known.next_at = at + self._gap_seconds
+        self.holds += 1
+        self._reservations[site] = _Reservation(network, at)
+        if len(self._reservations) > RESERVATIONS_KEPT:
+            self._reservations.popitem(last=False)
+        return at
+
+    def enter(self, network: int, now: float) -> bool:
+        """Begin a visit now or not at all, without a time for later."""
+        known = self._network(network)
+        if known.next_at > now or 0 < self._concurrency <= known.visits:
+            return False
+        known.next_at = now + self._gap_seconds
+        known.visits += 1
+        return True
+
+    def leave(self, network: int) -> None:
+        known = self._networks.get(network)
+        if known is not None and known.visits:
+            known.visits -= 1
+
+    def _network(self, network: int) -> _Network:
+        known = self._networks.get(network)
+        if known is None:
+            known = self._networks[network] = _Network()
+            if len(self._networks) > NETWORKS_KEPT:
+                self._forget_one()
+        else:
+            self._networks.move_to_end(network)
+        return known
+
+    def _forget_one(self) -> None:
+        """The least recently used one without a visit; there are fewer visits than networks are kept."""
+        for network, known in self._networks.items():
+            if not known.visits:
+                del self._networks[network]
+                return
+
+
+class Turn:
+    """One visit's turn at its server's network. The client asks it before it connects (`may_connect`).
+
+    With a site: the turn of a visit, for which another time is reserved if it cannot be now. Without: now or never.
+    Whoever made it ends it.
+    """
+
+    __slots__ = ("_addresses", "_clock", "_network", "_site", "until")
+
+    def __init__(self, addresses: ServerAddresses, clock: Callable[[], float], site: str = "") -> None:
+        self.until = 0.0
+        """When the site should come back, after a refusal."""
+        self._addresses = addresses
+        self._clock = clock
+        self._site = site
+        self._network: int | None = None
+
+    def __call__(self, address: str) -> bool:
+        """Whether the server at this numeric address may be visited now; asked once."""
+        addresses = self._addresses
+        if not addresses.are_limited:
+            return True
+        network = network_of(address)
+        if network is None:
+            return True
+        if self._site:
+            self.until = addresses.visit(self._site, network, self._clock())
+            may = not self.until
+        else:
+            may = addresses.enter(network, self._clock())
+        if may:
+            self._network = network
+        return may
+
+    def end(self) -> None:
+        if self._network is not None:
+            self._addresses.leave(self._network)
+            self._network = None
+
+
+@lru_cache(maxsize=16_384)
+def network_of(address: str) -> int | None:
+    """A number for the /24 or the /64 of a numeric address; None for this machine, which limits itself."""
+    parsed = ip_address(address)
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        elif parsed in _NAT64:
+            parsed = IPv4Address(int(parsed) & 0xFFFFFFFF)
+    if parsed.is_loopback or parsed.is_unspecified:
+        return None
+    # No /64 of the web is so small a number that it could be taken for a /24.
+    return int(parsed) >> 8 if isinstance(parsed, IPv4Address) else int(parsed) >> 64
