@@ -730,9 +730,16 @@ class FaultyClient(Client):
         max_body_bytes: int,
         media_types: frozenset[str] | None = None,
         fetch_type: FetchType = "page",
+        ends_at: float | None = None,
+        may_connect: Callable[[str], bool] | None = None,
     ) -> Answer | Failure:
         return self._fails(url) or await self._client.get(
-            url, max_body_bytes=max_body_bytes, media_types=media_types, fetch_type=fetch_type
+            url,
+            max_body_bytes=max_body_bytes,
+            media_types=media_types,
+            fetch_type=fetch_type,
+            ends_at=ends_at,
+            may_connect=may_connect,
         )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
@@ -15,7 +15,7 @@ from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.meter import FetchType
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
 from gossamer.fetch.robots_cache import RobotsCache, Standing
-from gossamer.fetch.robots_request import BODY_LIMIT_BYTES
+from gossamer.fetch.robots_request import BODY_LIMIT_BYTES, RobotsLimits
 from gossamer.frontier import store_clock
 from gossamer.frontier.politeness import ROBOTS_TRIES
 from gossamer.frontier.store_clock import StoreClock
@@ -64,6 +64,7 @@ class Script(Client):
     def __init__(self, *answers: Answer | Failure) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
+        self.ends_at: list[float | None] = []
 
     async def get(
         self,
@@ -72,7 +73,12 @@ class Script(Client):
         max_body_bytes: int,
         media_types: frozenset[str] | None = None,
         fetch_type: FetchType = "page",
+        ends_at: float | None = None,
+        may_connect: Callable[[str], bool] | None = None,
     ) -> Answer | Failure:
+        if may_connect is not None and not may_connect("192.0.2.1"):
+            return failure(Reason.SERVER_ADDRESS)
+        self.ends_at.append(ends_at)
         assert (max_body_bytes, media_types, fetch_type) == (BODY_LIMIT_BYTES, None, "robots")
         self.asked.append(url.text)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -83,16 +89,20 @@ def cache_of(client: Client) -> tuple[RobotsCache, list[RobotsCopy]]:
     clock.sample(STORE_TIME, asked_at=NOW, answered_at=NOW)
     saved: list[RobotsCopy] = []
     settings = PolitenessSettings(backoff_seconds=BACKOFF_SECONDS)
-    return RobotsCache(client, clock, settings, saved.append, chance=lambda: 0.5), saved
+    cache = RobotsCache(client, clock, settings, saved.append, lambda *_: None, chance=lambda: 0.5)
+    return cache, saved
 
 
-def asked(*answers: Answer | Failure, failures: int = 0) -> tuple[Standing | Failure, list[RobotsCopy]]:
+def asked(
+    *answers: Answer | Failure, failures: int = 0, path: str = "/page"
+) -> tuple[Standing | Failure, list[RobotsCopy]]:
     cache, saved = cache_of(Script(*answers))
-    return asyncio.run(cache.ask(url(), failures, [])), saved
+    before = Standing(None, 0.0, 0.0, failures)
+    return asyncio.run(cache.ask(url(f"http://a.test{path}"), before, [], RobotsLimits())), saved
 
 
-def standing_after(*answers: Answer | Failure, failures: int = 0) -> Standing:
-    found, saved = asked(*answers, failures=failures)
+def standing_after(*answers: Answer | Failure, failures: int = 0, path: str = "/page") -> Standing:
+    found, saved = asked(*answers, failures=failures, path=path)
     assert isinstance(found, Standing)
     assert [(copy.origin, copy.expires_at, copy.failures) for copy in saved] == [
         ("http://a.test", found.expires_at, found.failures)
@@ -100,17 +110,18 @@ def standing_after(*answers: Answer | Failure, failures: int = 0) -> Standing:
     return found
 
 
-def allows(standing: Standing, path: str) -> bool:
-    assert standing.rules is not None
-    return standing.rules.verdict(path).allowed
+def allows(standing: Standing | Failure) -> bool:
+    assert isinstance(standing, Standing)
+    assert standing.verdict is not None
+    return standing.verdict.allowed
 
 
 def test_a_good_file_is_compiled_and_saved_for_a_day() -> None:
-    found, saved = asked(answer(body=RULES))
+    found, saved = asked(answer(body=RULES), path="/open")
+    assert allows(found)
+    assert not allows(standing_after(answer(body=RULES), path="/closed"))
     assert isinstance(found, Standing)
-    assert (allows(found, "/open"), allows(found, "/closed")) == (True, False)
-    assert found.rules is not None
-    assert found.rules.crawl_delay == 3
+    assert found.crawl_delay == 3
     (copy,) = saved
     assert (copy.access, copy.body, copy.failures) == ("parse", RULES, 0)
     assert copy.expires_at == copy.fetched_at + COPY_LIMIT_SECONDS
@@ -120,22 +131,24 @@ def test_a_good_file_is_compiled_and_saved_for_a_day() -> None:
 def test_what_was_saved_says_the_same_when_it_is_read_back() -> None:
     _, saved = asked(answer(body=RULES))
     cache, _ = cache_of(Script(answer(500)))
-    assert cache.known("http://a.test") is None
-    again = cache.remember(saved[0])
-    assert cache.known("http://a.test") is again
-    assert (allows(again, "/open"), allows(again, "/closed")) == (True, False)
+    assert cache.known("http://a.test", "http://a.test/open") is None
+    again = cache.remember(saved[0], "http://a.test/open")
+    assert cache.known("http://a.test", "http://a.test/open") == again
+    closed = cache.known("http://a.test", "http://a.test/closed")
+    assert closed is not None
+    assert (allows(again), allows(closed)) == (True, False)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
 def test_a_file_that_is_refused_allows_everything(status: int) -> None:
-    assert allows(standing_after(answer(status)), "/closed")
+    assert allows(standing_after(answer(status), path="/closed"))
 
 
 def test_a_failing_file_forbids_everything_and_is_asked_for_later_and_later() -> None:
     holds = []
     for failures in range(ROBOTS_TRIES - 1):
         standing = standing_after(answer(503), failures=failures)
-        assert (standing.rules, standing.failures, standing.is_given_up) == (None, failures + 1, False)
+        assert (standing.verdict, standing.failures, standing.is_given_up) == (None, failures + 1, False)
         holds.append(standing.expires_at - STORE_TIME)
     assert holds == [BACKOFF_SECONDS, 2 * BACKOFF_SECONDS, 4 * BACKOFF_SECONDS]
 
@@ -149,7 +162,7 @@ def test_after_too_many_failures_the_origin_is_given_up_for_a_day() -> None:
 @pytest.mark.parametrize(("value", "hold"), [("7", 7), ("0", 1), ("soon", BACKOFF_SECONDS), ("999999", 86_400)])
 def test_a_server_that_asks_for_a_pause_gets_it_within_our_bounds(value: str, hold: float) -> None:
     standing = standing_after(answer(429, retry_after=value))
-    assert standing.rules is None
+    assert standing.verdict is None
     assert standing.expires_at - STORE_TIME == hold
 
 
@@ -160,7 +173,7 @@ def test_an_origin_that_cannot_be_reached_at_all_has_said_nothing_about_robots(r
 
 def test_a_time_out_counts_as_unreached_only_before_the_connection_stands() -> None:
     assert asked(failure(Reason.TIMEOUT)) == (failure(Reason.TIMEOUT), [])
-    assert standing_after(failure(Reason.TIMEOUT, PhaseTimes(connect=0.1))).rules is None
+    assert standing_after(failure(Reason.TIMEOUT, PhaseTimes(connect=0.1))).verdict is None
 
 
 def test_our_own_shortage_is_never_charged_to_an_origin() -> None:
@@ -170,12 +183,12 @@ def test_our_own_shortage_is_never_charged_to_an_origin() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.RESET, Reason.PROTOCOL, Reason.TOO_LARGE])
 def test_no_whole_answer_is_no_permission(reason: Reason) -> None:
-    assert standing_after(failure(reason)).rules is None
+    assert standing_after(failure(reason)).verdict is None
 
 
 @pytest.mark.parametrize("truncated", ["time", "disconnect"])
 def test_half_a_file_is_no_permission(truncated: str) -> None:
-    assert standing_after(answer(body=RULES, truncated=truncated)).rules is None
+    assert standing_after(answer(body=RULES, truncated=truncated)).verdict is None
 
 
 def test_redirects_are_followed_across_hosts_five_times() -> None:
@@ -184,13 +197,12 @@ def test_redirects_are_followed_across_hosts_five_times() -> None:
 
     client = Script(*chain(5))
     cache, saved = cache_of(client)
-    found = asyncio.run(cache.ask(url(), 0, []))
-    assert isinstance(found, Standing)
-    assert not allows(found, "/closed")
+    found = asyncio.run(cache.ask(url("http://a.test/closed"), None, [], RobotsLimits()))
+    assert not allows(found)
     assert client.asked == ["http://a.test/robots.txt", *(f"http://b{hop}.test/r" for hop in range(5))]
     # The rules are those of the origin that was asked first.
     assert [copy.origin for copy in saved] == ["http://a.test"]
-    assert allows(standing_after(*chain(6)), "/closed")
+    assert allows(standing_after(*chain(6), path="/closed"))
 
 
 @pytest.mark.parametrize(
@@ -211,27 +223,25 @@ def test_redirects_are_followed_across_hosts_five_times() -> None:
 def test_whatever_was_answered_on_the_way_is_handed_over_as_it_came(given: list[Answer | Failure]) -> None:
     cache, _ = cache_of(Script(*given))
     answers: list[Answer] = []
-    asyncio.run(cache.ask(url(), 0, answers))
+    asyncio.run(cache.ask(url(), None, answers, RobotsLimits()))
     assert answers == [one for one in given if isinstance(one, Answer)]
 
 
 def test_a_loop_of_redirects_is_a_missing_file() -> None:
     client = Script(answer(301, location="/robots.txt"))
     cache, _ = cache_of(client)
-    found = asyncio.run(cache.ask(url(), 0, []))
-    assert isinstance(found, Standing)
-    assert allows(found, "/closed")
+    assert allows(asyncio.run(cache.ask(url("http://a.test/closed"), None, [], RobotsLimits())))
     assert len(client.asked) == 1
 
 
 @pytest.mark.parametrize("location", ["ftp://a.test/robots.txt", "http://", ""])
 def test_a_redirect_to_nowhere_is_no_permission(location: str) -> None:
-    assert standing_after(answer(301, location=location)).rules is None
+    assert standing_after(answer(301, location=location)).verdict is None
 
 
 def test_a_redirect_to_a_blocked_address_is_no_permission() -> None:
     moved = answer(301, location="http://169.254.169.254/robots.txt")
-    assert standing_after(moved, failure(Reason.BLOCKED_ADDRESS)).rules is None
+    assert standing_after(moved, failure(Reason.BLOCKED_ADDRESS)).verdict is None
 
 
 @pytest.mark.parametrize(
@@ -246,8 +256,8 @@ def test_a_redirect_to_a_blocked_address_is_no_permission() -> None:
     ],
 )
 def test_content_encodings_are_undone(coding: str, body: bytes) -> None:
-    standing = standing_after(answer(body=body, content_encoding=coding))
-    assert (allows(standing, "/open"), allows(standing, "/closed")) == (True, False)
+    given = answer(body=body, content_encoding=coding)
+    assert [allows(standing_after(given, path=path)) for path in ("/open", "/closed")] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +272,7 @@ def test_content_encodings_are_undone(coding: str, body: bytes) -> None:
     ],
 )
 def test_a_body_that_cannot_be_decoded_is_no_permission(coding: str, body: bytes) -> None:
-    assert standing_after(answer(body=body, content_encoding=coding)).rules is None
+    assert standing_after(answer(body=body, content_encoding=coding)).verdict is None
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
@@ -288,14 +298,14 @@ def test_memory_is_bounded_by_origins_and_by_rules(monkeypatch: pytest.MonkeyPat
         )
 
     for name in ("a", "b", "c"):
-        cache.remember(copy(name, 1))
-    assert cache.known("a") is not None
-    cache.remember(copy("d", 1))
-    assert [name for name in "abcd" if cache.known(name)] == ["a", "c", "d"]
-    cache.remember(copy("e", 9))
-    assert [name for name in "abcde" if cache.known(name)] == ["d", "e"]
+        cache.remember(copy(name, 1), "http://a.test/")
+    assert cache.known("a", "http://a.test/") is not None
+    cache.remember(copy("d", 1), "http://a.test/")
+    assert [name for name in "abcd" if cache.known(name, "http://a.test/")] == ["a", "c", "d"]
+    cache.remember(copy("e", 9), "http://a.test/")
+    assert [name for name in "abcde" if cache.known(name, "http://a.test/")] == ["d", "e"]
     # One file beyond the limit is kept as long as it is the latest.
-    cache.remember(copy("f", 100))
-    assert [name for name in "abcdef" if cache.known(name)] == ["f"]
-    cache.remember(copy("g", 1))
-    assert [name for name in "abcdefg" if cache.known(name)] == ["g"]
+    cache.remember(copy("f", 100), "http://a.test/")
+    assert [name for name in "abcdef" if cache.known(name, "http://a.test/")] == ["f"]
+    cache.remember(copy("g", 1), "http://a.test/")
+    assert [name for name in "abcdefg" if cache.known(name, "http://a.test/")] == ["g"]

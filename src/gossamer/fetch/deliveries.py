@@ -5,8 +5,11 @@ import logging
 import time
 from collections import Counter
 
+from msgspec.structs import replace
+
 from gossamer.errors import GossamerError
 from gossamer.fetch.meter import UNMEASURED, FetchMeter
+from gossamer.fetch.robots import Access
 from gossamer.fetch.shortage import Shortage
 from gossamer.frontier.store import Store
 from gossamer.records import Move, Outcome, Release, RobotsCopy
@@ -38,6 +41,7 @@ class Deliveries:
         self._meter = meter
         self._releases: list[Release] = []
         self._copies: dict[str, RobotsCopy] = {}
+        self._busy: dict[str, tuple[float, int]] = {}
         self._closed: ClosedSegment | None = None
         self._disk_not_before = 0.0
 
@@ -53,11 +57,18 @@ class Deliveries:
     def save(self, copy: RobotsCopy) -> None:
         self._copies[copy.origin] = copy
 
+    def save_busy(self, origin: str, busy_until: float, busy_answers: int) -> None:
+        """Goes into the copy that the store has."""
+        self._busy[origin] = busy_until, busy_answers
+
     async def send(self, *, everything: bool = False) -> None:
         """Tell the store; outcomes only when their segment is due, or if `everything` is to be gone."""
         copies, self._copies = self._copies, {}
+        busy, self._busy = self._busy, {}
         releases, self._releases = self._releases, []
         # What was learnt of an origin goes before the release of its site, so that no later lease can miss it.
+        if busy:
+            await self._add_busy(copies, busy)
         if copies:
             await self._store.save_robots(copies.values())
         if releases:
@@ -77,6 +88,15 @@ class Deliveries:
                 self._disk_not_before = now + _DISK_SECONDS
             else:
                 self._shortage.is_spool_stuck = False
+
+    async def _add_busy(self, copies: dict[str, RobotsCopy], busy: dict[str, tuple[float, int]]) -> None:
+        """The store replaces whole copies, so those that are to stay as they are otherwise are read first."""
+        unread = [origin for origin in busy if origin not in copies]
+        known = copies | (await self._store.load_robots(unread) if unread else {})
+        for origin, (busy_until, busy_answers) in busy.items():
+            # One that the store does not have is asked for again when the origin may be.
+            copy = known.get(origin) or RobotsCopy(origin=origin, access=Access.DISALLOW_ALL.value)
+            copies[origin] = replace(copy, busy_until=busy_until, busy_answers=busy_answers)
 
     async def _publish(self) -> None:
         """What is closed goes to the parsers. After an OSError it is still there, and the store may be told again."""

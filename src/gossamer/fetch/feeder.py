@@ -118,13 +118,17 @@ class Feeder:
     async def _queue(self, leases: list[Lease]) -> None:
         # No host begins with a slash, so the first one from here on ends the origin, after "http://" too.
         origins = [lease.url[: lease.url.index("/", 8)] for lease in leases]
-        standings = {origin: self._robots.known(origin) for origin in origins}
-        unknown = [origin for origin, standing in standings.items() if standing is None]
+        standings = {
+            lease.url: self._robots.known(origin, lease.url) for lease, origin in zip(leases, origins, strict=True)
+        }
+        unknown = {
+            origin: lease.url for lease, origin in zip(leases, origins, strict=True) if standings[lease.url] is None
+        }
         if unknown:
             for origin, copy in (await self._store.load_robots(unknown)).items():
-                standings[origin] = self._robots.remember(copy)
-        for lease, origin in zip(leases, origins, strict=True):
-            self.queue.put_nowait(Work(lease, standings[origin]))
+                standings[unknown[origin]] = self._robots.remember(copy, unknown[origin])
+        for lease in leases:
+            self.queue.put_nowait(Work(lease, standings[lease.url]))
 
     def _look_at_spool(self, now: float) -> None:
         if now - self._looked_at >= _BACKLOG_SECONDS:

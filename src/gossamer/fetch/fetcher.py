@@ -14,8 +14,10 @@ from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Feeder
 from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache
+from gossamer.fetch.server_addresses import ServerAddresses
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
+from gossamer.fetch.visits import Visits
 from gossamer.fetch.worker import Worker
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
@@ -59,7 +61,11 @@ class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
     is_short: int
     """1 while leasing pauses for a shortage, or while it is not known to be over."""
     errors: int
-    """Of ours, each at one URL."""
+    """Internal ones, each at one URL."""
+    address_holds: int
+    """How often a site was sent back because its server's network had no turn for it."""
+    slow_visits_cut: int
+    """Visits that were ended because slow ones had more than half of the workers."""
 
 
 class Fetcher:
@@ -87,7 +93,15 @@ class Fetcher:
         self._shortage = Shortage(meter)
         self._deliveries = Deliveries(store, writer, self._shortage, meter)
         self._slots = HeldSlots(store, owner, slots, delay_seconds=settings.politeness.delay_seconds)
-        self._robots = RobotsCache(client, self._slots.clock, settings.politeness, self._deliveries.save)
+        self._robots = RobotsCache(
+            client, self._slots.clock, settings.politeness, self._deliveries.save, self._deliveries.save_busy
+        )
+        self._addresses = ServerAddresses(
+            gap_seconds=settings.politeness.address_gap_seconds,
+            concurrency=settings.politeness.address_concurrency,
+            share=min(1.0, max(1, len(slots)) / settings.url.slots),
+        )
+        self._visits = Visits(settings.fetch.fetcher_workers)
         self._feeder = Feeder(
             settings=settings,
             store=store,
@@ -105,6 +119,8 @@ class Fetcher:
             robots=self._robots,
             deliveries=self._deliveries,
             shortage=self._shortage,
+            addresses=self._addresses,
+            visits=self._visits,
             meter=meter,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -153,6 +169,8 @@ class Fetcher:
             next_due_milliseconds=self._feeder.next_due_milliseconds(),
             is_short=int(self._shortage.is_met),
             errors=self._worker.errors,
+            address_holds=self._addresses.holds,
+            slow_visits_cut=self._visits.cut,
         )
 
     async def _tick(self, group: asyncio.TaskGroup) -> None:
@@ -161,6 +179,7 @@ class Fetcher:
         # First what is done: the sites that it frees may be leased at once.
         await self._deliveries.send()
         self._grow(group)
+        self._visits.cut_slow(self._feeder.queue.qsize())
         wait = await self._feeder.feed(len(self._tasks) - self._worker.busy)
         await asyncio.sleep(TICK_SECONDS)
         if wait.seconds > TICK_SECONDS:

@@ -8,8 +8,8 @@ import time
 from collections import OrderedDict
 
 from gossamer.fetch.server_addresses import ServerAddresses, Turn
-from gossamer.fetch.slots_held import StoreClock
 from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.store_clock import StoreClock
 from gossamer.url import Url
 
 #: Between two such requests of one fetcher to one target site.

@@ -6,13 +6,16 @@ Whatever is not a whole and readable answer keeps us out (RFC 9309 section 2.3.1
 import gzip
 import io
 import zlib
+from collections.abc import Callable
 
 import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
 import msgspec
 import zstandard
 
+from gossamer.config import UrlSettings
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.robots import Access, access_for
+from gossamer.fetch.robots_redirects import RobotsRedirects
 from gossamer.records import Answer, Reason
 from gossamer.url import Refusal, Url, canonicalise
 
@@ -25,7 +28,7 @@ _ZSTD_WINDOW_BYTES = 8 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
 #: What happens before there is anybody to answer.
-_UNREACHED = frozenset({Reason.DNS, Reason.CONNECT, Reason.TLS, Reason.BLOCKED_ADDRESS})
+_UNREACHED = frozenset({Reason.DNS, Reason.CONNECT, Reason.TLS, Reason.BLOCKED_ADDRESS, Reason.SERVER_ADDRESS})
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -39,22 +42,45 @@ class Heard(msgspec.Struct, frozen=True):
     """For a person: what was wrong."""
 
 
-async def request_robots(client: Client, url: Url, answers: list[Answer]) -> Heard | Failure:
+class RobotsLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the requests of one visit have to keep to."""
+
+    ends_at: float | None = None
+    """Monotonic: all of them together."""
+    may_connect: Callable[[str], bool] | None = None
+    """Asked with the server's address before the first request."""
+    redirects: RobotsRedirects | None = None
+    """Asked before a request to another site."""
+    settings: UrlSettings = UrlSettings()
+    """By which a redirect's site is known."""
+
+
+async def request_robots(client: Client, url: Url, answers: list[Answer], limits: RobotsLimits) -> Heard | Failure:
     """Ask the origin of a URL. A Failure: the origin cannot even be asked, so none of its pages could be had either.
 
     All that was answered on the way, whatever it means, is added to `answers` as it comes, for the archive.
     """
-    place: Url | Refusal | None = canonicalise("/robots.txt", url)
+    place: Url | Refusal | None = canonicalise("/robots.txt", url, limits.settings)
     been: list[str] = []
     while isinstance(place, Url):
-        answer = await client.get(place, max_body_bytes=BODY_LIMIT_BYTES, fetch_type="robots")
+        if been and place.site != url.site and limits.redirects is not None:
+            refusal = limits.redirects.refusal(place)
+            if refusal:
+                return Heard(Access.DISALLOW_ALL, detail=refusal)
+            turn = limits.redirects.turn()
+            try:
+                answer = await _get(client, place, limits.ends_at, turn)
+            finally:
+                turn.end()
+        else:
+            answer = await _get(client, place, limits.ends_at, None if been else limits.may_connect)
         if isinstance(answer, Failure):
             if answer.reason is Reason.OUR_SHORTAGE or (not been and _was_unreached(answer, place)):
                 return answer
             return Heard(Access.DISALLOW_ALL, detail=f"{answer.reason}: {answer.detail}")
         answers.append(answer)
         been.append(place.text)
-        place = canonicalise(answer.location, place) if answer.location else None
+        place = canonicalise(answer.location, place, limits.settings) if answer.location else None
         loop = isinstance(place, Url) and place.text in been
         access = access_for(answer.status, redirects_followed=len(been) - 1, loop=loop)
         if access is Access.PARSE:
@@ -62,6 +88,14 @@ async def request_robots(client: Client, url: Url, answers: list[Answer]) -> Hea
         if access is not Access.FOLLOW:
             return Heard(access, retry_after=answer.header(b"retry-after"), detail=f"status {answer.status}")
     return Heard(Access.DISALLOW_ALL, detail="redirected to nowhere")
+
+
+async def _get(
+    client: Client, place: Url, ends_at: float | None, may_connect: Callable[[str], bool] | None
+) -> Answer | Failure:
+    return await client.get(
+        place, max_body_bytes=BODY_LIMIT_BYTES, fetch_type="robots", ends_at=ends_at, may_connect=may_connect
+    )
 
 
 def _was_unreached(failure: Failure, place: Url) -> bool:

@@ -1,8 +1,10 @@
 """One lease at a time: from the last look at the rules to the outcome.
 
-    still ours? ─► rules of admission ─► came back too often? ─► robots.txt ─► Crawl-delay ─► verdict ─► request
-        └──────────────┴───────────────────────┴──────────────────┴───────────────┴────────────┴────────────┴─► outcome
+    still ours? ─► rules of admission ─► came back too often? ─► origin held? ─►
+    robots.txt, if it is due ─► Crawl-delay ─► verdict ─► page
 
+Each step may be the last one; the outcome says which it was. The first request of a visit needs a turn at its server's
+address (server_addresses.py).
 What follows from an outcome for the URL and for its site stands in `frontier/politeness.py`.
 """
 
@@ -12,7 +14,6 @@ import random
 import time
 from collections.abc import Callable
 
-import msgspec
 from msgspec.structs import replace
 
 from gossamer.config import Settings, UrlSettings
@@ -22,10 +23,14 @@ from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Work
 from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache, Standing
+from gossamer.fetch.robots_redirects import RobotsRedirects
+from gossamer.fetch.robots_request import RobotsLimits
+from gossamer.fetch.server_addresses import ServerAddresses, Turn
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
+from gossamer.fetch.visits import FruitlessVisits, Visit, Visits
 from gossamer.frontier.admission import AdmissionRules
-from gossamer.frontier.politeness import Decision, decide
+from gossamer.frontier.politeness import Decision, busy_hold, closed_seconds, decide, held_seconds
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Release, Result
 from gossamer.url import Url, canonicalise
 
@@ -39,27 +44,12 @@ _NO_PAGES = frozenset({204, 205, 206})
 _BUSY = frozenset({429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-#: What is leased is canonical already and stays to the letter what it is, whatever the settings say now.
-_AS_ADMITTED = UrlSettings(max_url_length=65_536)
-
-
-class _Visit(msgspec.Struct):
-    """What is known of one lease on its way. Its worker alone has it."""
-
-    lease: Lease
-    """With a Crawl-delay that was learnt on the way in its clock."""
-    fetched_at: float
-    was_sent: bool = False
-    """Whether a request to the site was begun; if in doubt it was."""
-    robots: list[Answer] = []
-    """What was said when robots.txt was asked for: there as soon as it came, so that it is in the outcome however this
-    ends. Only an answer that is still on its way when the visit is cancelled is lost."""
-
 
 class Worker:
     """Does what is in the queue, as many at once as there are tasks in `run`. Each ends every lease that it takes.
 
-    It talks to servers and never to the store; `Deliveries` does that for it.
+    It talks to servers and never to the store; `Deliveries` does that for it. Whatever limits it (a server's address, a
+    held origin), it never waits: the lease goes back and says when to come again.
     """
 
     def __init__(
@@ -72,13 +62,15 @@ class Worker:
         robots: RobotsCache,
         deliveries: Deliveries,
         shortage: Shortage,
+        addresses: ServerAddresses,
+        visits: Visits,
         meter: FetchMeter = UNMEASURED,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.busy = 0
         """Leases in work."""
         self.errors = 0
-        """Of ours."""
+        """Internal errors, not failures of sites."""
         self._politeness = settings.politeness
         self._max_body_bytes = settings.parse.max_body_bytes
         self._media_types = frozenset(settings.fetch.media_types.lower().split())
@@ -88,38 +80,62 @@ class Worker:
         self._robots = robots
         self._deliveries = deliveries
         self._shortage = shortage
+        self._addresses = addresses
+        self._redirects = RobotsRedirects(rules, addresses, slots.clock)
+        self._visits = visits
+        self._visit_seconds = settings.fetch.visit_timeout_seconds
+        self._fruitless = FruitlessVisits()
+        # What is leased is canonical already and stays to the letter what it is, whatever the settings say now.
+        self._as_admitted = UrlSettings(max_url_length=65_536, site_key=settings.url.site_key)
         self._meter = meter
         self._chance = chance
 
     async def run(self, queue: asyncio.Queue[Work]) -> None:
         """For ever; a task that is cancelled hands back what it has."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 (a coroutine runs in a task)
         while True:
             work = await queue.get()
             self.busy += 1
             try:
-                await self._do(work)
+                await self._do(work, task)
             finally:
                 self.busy -= 1
 
     def hand_back(self, lease: Lease) -> None:
         """It was leased, and nothing was done with it."""
-        self._end(_Visit(lease, time.time()), Reason.STOPPED)
+        self._end(self._visit(lease), Reason.STOPPED)
 
-    async def _do(self, work: Work) -> None:
-        visit = _Visit(work.lease, time.time())
+    def _visit(self, lease: Lease) -> Visit:
+        began_at = time.monotonic()
+        return Visit(lease, time.time(), began_at, began_at + self._visit_seconds)
+
+    async def _do(self, work: Work, task: asyncio.Task[None]) -> None:
+        visit = self._visit(work.lease)
+        self._visits.begin(task, visit)
         try:
             await self._fetch(visit, work.standing)
         except asyncio.CancelledError:
-            self._end(visit, Reason.STOPPED)
-            raise
+            # A visit that was ended for others leaves its worker as it was, unless that is cancelled as well.
+            if visit.cut_detail and not task.uncancel():
+                self._end(visit, Reason.TIMEOUT, detail=visit.cut_detail)
+            else:
+                self._end(visit, Reason.STOPPED)
+                raise
         except Exception as error:  # noqa: BLE001 (the per-URL guard)
-            # One URL must not end the process. It goes to the tail, so that its attempts bound this.
+            # One URL must not end the process. It goes to the tail, so that its attempts bound this; its site has done
+            # nothing wrong.
             self.errors += 1
             self._meter.erred()
             _LOG.exception("an error of ours at %s", work.lease.url)
-            self._end(visit, Reason.PROTOCOL, detail=f"an error of ours: {type(error).__name__}: {error}"[:500])
+            detail = f"an error of ours: {type(error).__name__}: {error}"[:500]
+            self._end(visit, Reason.PROTOCOL, detail=detail, is_our_error=True)
+        finally:
+            self._visits.end(task)
+            if visit.turn is not None:
+                visit.turn.end()
 
-    async def _fetch(self, visit: _Visit, standing: Standing | None) -> None:
+    async def _fetch(self, visit: Visit, standing: Standing | None) -> None:
         lease = visit.lease
         if not self._slots.may_request(lease):
             self._end(visit, Reason.STOPPED, detail="the slot is not ours any more")
@@ -130,12 +146,22 @@ class Worker:
         if refusal is not None:
             self._end(visit, refusal)
             return
-        url = canonicalise(lease.url, None, _AS_ADMITTED)
+        url = canonicalise(lease.url, None, self._as_admitted)
         if not isinstance(url, Url):
             raise GossamerError(f"{lease.url!r} was admitted and is no URL: {url.detail}")
-        if standing is None or standing.expires_at <= self._slots.clock.earliest():
-            asked = await self._robots.ask(url, 0 if standing is None else standing.failures, visit.robots)
+        now = self._slots.clock.earliest()
+        if standing is not None and standing.busy_until > now:
+            self._keep_silence(visit, standing)
+            return
+        visit.turn = turn = Turn(self._addresses, self._slots.clock.latest, lease.site)
+        if standing is None or standing.expires_at <= now:
+            visit.was_robots_sent = True
+            limits = RobotsLimits(
+                ends_at=visit.ends_at, may_connect=turn, redirects=self._redirects, settings=self._as_admitted
+            )
+            asked = await self._robots.ask(url, standing, visit.robots, limits)
             if isinstance(asked, Failure):
+                visit.was_robots_sent = asked.was_sent or bool(visit.robots)
                 self._fail(visit, asked, "robots.txt: ")
                 return
             standing = asked
@@ -146,23 +172,38 @@ class Worker:
         if self._may_fetch(visit, standing):
             visit.was_sent = True
             visit.fetched_at = time.time()
-            answer = await self._client.get(url, max_body_bytes=self._max_body_bytes, media_types=self._media_types)
+            answer = await self._client.get(
+                url,
+                max_body_bytes=self._max_body_bytes,
+                media_types=self._media_types,
+                ends_at=visit.ends_at,
+                # With robots.txt it has had its turn.
+                may_connect=None if visit.was_robots_sent else turn,
+            )
             if isinstance(answer, Failure):
                 self._fail(visit, answer)
             else:
                 self._shortage.survived()
-                self._answered(visit, answer)
+                self._visits.answered(visit)
+                self._answered(visit, answer, url.origin, standing)
 
-    def _may_fetch(self, visit: _Visit, standing: Standing) -> bool:
+    def _keep_silence(self, visit: Visit, standing: Standing) -> None:
+        """Its origin was busy and has asked for silence, or is given up for a day."""
+        if standing.busy_answers >= self._politeness.max_failures:
+            self._end(visit, Reason.BUSY, detail=f"busy {standing.busy_answers} times in a row", is_given_up=True)
+        else:
+            self._hold_origin(visit, Reason.ORIGIN_HELD, standing.busy_until, "its origin asked for silence")
+
+    def _may_fetch(self, visit: Visit, standing: Standing) -> bool:
         """Whether robots.txt lets us, now; if not, that is the outcome."""
-        rules = standing.rules
-        if rules is None:
+        verdict = standing.verdict
+        if verdict is None:
             if standing.is_given_up:
                 self._end(visit, Reason.ROBOTS_UNREACHABLE, detail=standing.detail)
             else:
-                self._hold(visit, Reason.ROBOTS_UNREACHABLE, standing.expires_at, standing.detail)
+                self._hold_origin(visit, Reason.ROBOTS_UNREACHABLE, standing.expires_at, standing.detail)
             return False
-        crawl_delay = rules.crawl_delay or 0.0
+        crawl_delay = standing.crawl_delay
         if crawl_delay > self._politeness.max_crawl_delay_seconds:
             self._end(visit, Reason.CRAWL_DELAY, detail=f"{crawl_delay:g} seconds")
             return False
@@ -172,27 +213,40 @@ class Worker:
             visit.lease = replace(visit.lease, clock=replace(clock, crawl_delay_seconds=crawl_delay))
             due_at = clock.last_request_at + crawl_delay
             if clock.last_request_at and due_at > self._slots.clock.earliest():
-                self._hold(visit, Reason.CRAWL_DELAY, due_at, f"{crawl_delay:g} seconds")
+                self._hold(visit, Destination.HEAD, Reason.CRAWL_DELAY, due_at, f"{crawl_delay:g} seconds")
                 return False
-        verdict = rules.verdict(visit.lease.url)
         if not verdict.allowed:
             self._end(visit, Reason.ROBOTS, detail=f"line {verdict.line}: {verdict.rule}")
         return verdict.allowed
 
-    def _answered(self, visit: _Visit, answer: Answer) -> None:
+    def _answered(self, visit: Visit, answer: Answer, origin: str, standing: Standing) -> None:
         status = answer.status
         if status in _BUSY:
-            reason = Reason.BUSY
-        elif status in _REDIRECTS and answer.header(b"location"):
+            self._was_busy(visit, answer, origin, standing.busy_answers)
+            return
+        if status in _REDIRECTS and answer.header(b"location"):
             reason = Reason.REDIRECT
         elif not 200 <= status <= 299 or status in _NO_PAGES:
             reason = Reason.STATUS
         else:
             reason = Reason.MEDIA_TYPE if answer.is_declined else Reason.PAGE
+        if standing.busy_answers and status < 500:
+            self._robots.note_busy(origin, 0.0, 0)
         self._end(visit, reason, answer=answer)
 
-    def _fail(self, visit: _Visit, failure: Failure, said_by: str = "") -> None:
+    def _was_busy(self, visit: Visit, answer: Answer, origin: str, answers: int) -> None:
+        """What it asks for is kept with the origin: the other origins of its site go on."""
+        hold = busy_hold(answer.header(b"retry-after"), answers, self._chance(), time.time(), self._politeness)
+        self._robots.note_busy(origin, self._slots.clock.latest() + hold, answers + 1)
+        is_given_up = answers + 1 >= self._politeness.max_failures
+        detail = f"busy {answers + 1} times in a row" if is_given_up else f"its origin is held for {hold:.0f} s"
+        self._end(visit, Reason.BUSY, detail=detail, answer=answer, is_given_up=is_given_up)
+
+    def _fail(self, visit: Visit, failure: Failure, said_by: str = "") -> None:
         visit.was_sent = failure.was_sent
+        if failure.reason is Reason.SERVER_ADDRESS and visit.turn is not None:
+            self._hold(visit, Destination.HEAD, failure.reason, visit.turn.until, failure.detail)
+            return
         if failure.reason is Reason.OUR_SHORTAGE:
             self._shortage.met(failure.detail)
         self._end(
@@ -203,30 +257,38 @@ class Worker:
             times=failure.times,
         )
 
-    def _hold(self, visit: _Visit, reason: Reason, not_before: float, detail: str) -> None:
-        """Nothing was asked; the URL goes back, and its site waits."""
-        decision = Decision(Destination.HEAD, Result.RETRY, reason, not_before, visit.lease.clock)
+    def _hold_origin(self, visit: Visit, reason: Reason, until: float, detail: str) -> None:
+        """The URL waits at the tail; its site is closed for a moment, so that other origins of it get their turn."""
+        closed = held_seconds(self._count_fruitless(visit), self._gap_seconds(visit))
+        not_before = min(until, self._slots.clock.latest() + closed)
+        self._hold(visit, Destination.LATER, reason, not_before, detail)
+
+    def _hold(self, visit: Visit, destination: Destination, reason: Reason, not_before: float, detail: str) -> None:
+        """No page was requested; the URL goes back, and its site waits."""
+        decision = Decision(destination, Result.RETRY, reason, not_before, visit.lease.clock)
         outcome = Outcome(visit.lease, Result.RETRY, reason, visit.fetched_at, detail, robots=tuple(visit.robots))
         self._deliver(visit, decision, outcome)
 
     def _end(
         self,
-        visit: _Visit,
+        visit: Visit,
         reason: Reason,
         *,
         detail: str = "",
         answer: Answer | None = None,
         address: str = "",
         times: PhaseTimes = PhaseTimes(),  # noqa: B008 (frozen)
+        is_given_up: bool = False,
+        is_our_error: bool = False,
     ) -> None:
         decision = decide(
             visit.lease,
             reason,
             status=None if answer is None else answer.status,
-            retry_after=None if answer is None else answer.header(b"retry-after"),
+            is_given_up=is_given_up,
+            is_our_error=is_our_error,
             was_sent=visit.was_sent,
             ended_at=self._slots.clock.latest(),
-            wall_now=time.time(),
             chance=self._chance(),
             settings=self._politeness,
         )
@@ -237,13 +299,27 @@ class Worker:
         )
         self._deliver(visit, decision, outcome)
 
-    def _deliver(self, visit: _Visit, decision: Decision, outcome: Outcome) -> None:
+    def _deliver(self, visit: Visit, decision: Decision, outcome: Outcome) -> None:
         lease, clock, not_before = visit.lease, decision.clock, decision.not_before
-        if not visit.was_sent and clock.last_request_at:
-            # A Crawl-delay that was learnt without a request holds for the next one all the same.
-            not_before = max(not_before, clock.last_request_at + clock.crawl_delay_seconds)
+        if visit.was_sent:
+            self._fruitless.forget(lease.site)
+        else:
+            if visit.was_robots_sent:
+                closed = closed_seconds(self._count_fruitless(visit), self._gap_seconds(visit))
+                not_before = max(not_before, self._slots.clock.latest() + closed)
+            if clock.last_request_at:
+                # A Crawl-delay that was learnt without a request holds for the next one all the same.
+                not_before = max(not_before, clock.last_request_at + clock.crawl_delay_seconds)
         self._deliveries.add(
             outcome,
             Move(lease, decision.destination, decision.reason),
             Release(lease, visit.was_sent, not_before, clock, decision.dropped_site),
         )
+
+    def _count_fruitless(self, visit: Visit) -> int:
+        if visit.fruitless is None:
+            visit.fruitless = self._fruitless.count(visit.lease.site)
+        return visit.fruitless
+
+    def _gap_seconds(self, visit: Visit) -> float:
+        return max(self._politeness.delay_seconds, visit.lease.clock.crawl_delay_seconds)

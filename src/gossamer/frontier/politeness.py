@@ -19,6 +19,10 @@ SHORTEST_HOLD_SECONDS = 1.0
 #: Requests for an origin's robots.txt that fail in a row before its URLs are dropped. With the default back-off the
 #: last one comes three and a half minutes after the first: longer than a restart takes, and the crawl can still end.
 ROBOTS_TRIES = 4
+#: Visits in a row that request no page close their site for this long, and each for twice as long as the one before.
+FRUITLESS_SECONDS = 1.0
+#: A site backs off from this failure in a row on; until then a failure costs it one gap.
+BACKS_OFF_AT = 3
 #: 2**32 times the shortest back-off is over a year, and no float overflows.
 _MOST_DOUBLINGS = 32
 #: The longest HTTP date ("Wednesday, 09-Nov-94 08:49:37 GMT") has 33 characters; a longer value is not even looked at.
@@ -34,7 +38,8 @@ class Course(Enum):
     DONE = "the site answered, the URL is done"
     ANSWERED = "the site answered, the URL is dropped"
     PASSING = "the site is charged, the URL goes to the tail until its attempts are used up"
-    BUSY = "the site is charged and held as it asks, the URL goes back to the head"
+    BUSY = "its origin is held as it asks, the URL goes to the tail as it is, until the origin is given up"
+    HELD = "nobody is charged, the URL goes to the tail as it is"
     OURS = "nobody is charged, the URL goes back to the head"
     REFUSED = "nobody is charged, the URL is dropped: a rule of ours or theirs"
     CLOSED = "as REFUSED, and the rule is about the whole site: it is dropped too"
@@ -56,6 +61,8 @@ COURSES = {
     Reason.BUSY: Course.BUSY,
     Reason.OUR_SHORTAGE: Course.OURS,
     Reason.STOPPED: Course.OURS,
+    Reason.SERVER_ADDRESS: Course.OURS,
+    Reason.ORIGIN_HELD: Course.HELD,
     Reason.BLOCKED_ADDRESS: Course.REFUSED,
     Reason.ROBOTS: Course.REFUSED,
     Reason.ROBOTS_UNREACHABLE: Course.REFUSED,
@@ -67,7 +74,7 @@ COURSES = {
     Reason.EXCLUDED: Course.REFUSED,
     Reason.PATH_DEPTH: Course.REFUSED,
     Reason.PATH_REPEATS: Course.REFUSED,
-    Reason.CRAWL_DELAY: Course.CLOSED,
+    Reason.CRAWL_DELAY: Course.REFUSED,
     Reason.BLOCKED_SITE: Course.CLOSED,
 }
 
@@ -77,6 +84,7 @@ _ENDS = {
     Course.PAGE: (Destination.PAGE, Result.DONE),
     Course.DONE: (Destination.OUTCOME, Result.DONE),
     Course.ANSWERED: (Destination.OUTCOME, Result.DROPPED),
+    Course.HELD: (Destination.LATER, Result.RETRY),
     Course.OURS: (Destination.HEAD, Result.RETRY),
     Course.REFUSED: (Destination.OUTCOME, Result.DROPPED),
     Course.CLOSED: (Destination.OUTCOME, Result.DROPPED),
@@ -102,16 +110,18 @@ def decide(
     reason: Reason,
     *,
     status: int | None = None,
-    retry_after: bytes | None = None,
+    is_given_up: bool = False,
+    is_our_error: bool = False,
     was_sent: bool = True,
     ended_at: float,
-    wall_now: float,
     chance: float,
     settings: PolitenessSettings,
 ) -> Decision:
     """What follows from how a lease ended.
 
-    `was_sent` says whether a connection to the site was tried; if in doubt it was. `chance` is drawn from 0 to 1.
+    `was_sent` says whether a connection to the site was tried; if in doubt it was. `chance` is drawn from 0 to 1. Of a
+    busy origin `is_given_up` says that it was busy too often in a row. An error of ours charges the URL alone, whatever
+    its reason: its attempts bound how often it can happen.
     """
     course = COURSES[reason]
     if reason is Reason.STATUS and status is not None and (status >= 500 or status in _PASSING_STATUSES):
@@ -124,18 +134,55 @@ def decide(
         failures = 0 if course in _ANSWERS else known.failures
         not_before = ended_at + gap if was_sent else 0.0
         dropped_site = reason if course is Course.CLOSED else None
+    elif course is Course.BUSY:
+        destination, result = Destination.LATER, Result.RETRY
+        if is_given_up:
+            destination, result = Destination.OUTCOME, Result.DROPPED
+        failures, not_before, dropped_site = known.failures, ended_at + gap, None
     else:
-        failures = known.failures + 1
-        asked = retry_after_seconds(retry_after, wall_now) if course is Course.BUSY and retry_after else None
-        hold = _back_off_seconds(known.failures, chance, settings) if asked is None else asked
-        not_before = ended_at + max(hold, gap)
-        dropped_site = Reason.SITE_FAILING if failures >= settings.max_failures else None
-        if dropped_site or (course is Course.PASSING and lease.attempt + 1 >= settings.max_attempts):
+        failures = known.failures if is_our_error else known.failures + 1
+        # Each attempt at this URL was a failure, and there was no other since: it seems to be all that the site has.
+        has_nothing_else = 0 < known.failures <= lease.attempt
+        hold = gap
+        if is_our_error:
+            hold = gap if was_sent else 0.0
+        elif failures >= BACKS_OFF_AT or has_nothing_else:
+            hold = max(gap, _back_off_seconds(known.failures, chance, settings))
+        not_before = ended_at + hold
+        dropped_site = Reason.SITE_FAILING if failures >= settings.max_failures and not is_our_error else None
+        if dropped_site or lease.attempt + 1 >= settings.max_attempts:
             destination, result = Destination.OUTCOME, Result.DROPPED
         else:
-            destination, result = Destination.HEAD if course is Course.BUSY else Destination.TAIL, Result.RETRY
+            destination, result = Destination.TAIL, Result.RETRY
     clock = SiteClock(last_request_at, known.crawl_delay_seconds, failures)
     return Decision(destination, result, reason, not_before, clock, dropped_site)
+
+
+def closed_seconds(fruitless: int, gap_seconds: float) -> float:
+    """How long a visit closes its site that asked for robots.txt and for no page, after so many such visits in a row.
+
+    Less than the gap at first: most origins of a site let us in, and a site with many hosts need not wait for each.
+    """
+    return min(gap_seconds, FRUITLESS_SECONDS * 2.0 ** min(fruitless, _MOST_DOUBLINGS))
+
+
+def held_seconds(fruitless: int, gap_seconds: float) -> float:
+    """How long a lease closes its site that could not be used because its origin is held. Never nothing: where all that
+    is queued is held, leases would follow each other without a pause."""
+    return closed_seconds(fruitless, max(gap_seconds, FRUITLESS_SECONDS))
+
+
+def busy_hold(
+    retry_after: bytes | None, answers: int, chance: float, wall_now: float, settings: PolitenessSettings
+) -> float:
+    """Seconds for which an origin is not asked that was busy, after so many busy answers in a row before this one.
+
+    With the last one that it is given it is given up: its URLs are dropped for a day without asking it.
+    """
+    if answers + 1 >= settings.max_failures:
+        return LONGEST_HOLD_SECONDS
+    asked = retry_after_seconds(retry_after, wall_now) if retry_after else None
+    return _back_off_seconds(answers, chance, settings) if asked is None else asked
 
 
 def robots_hold(failures: int, chance: float, settings: PolitenessSettings) -> float:

@@ -53,6 +53,8 @@ OUTCOMES = (
     Reason.SITE_FAILING,
     Reason.RETURNED,
     Reason.OUR_SHORTAGE,
+    Reason.ORIGIN_HELD,
+    Reason.SERVER_ADDRESS,
     Reason.STOPPED,
     REFUSED,
 )
