@@ -349,7 +349,7 @@ def assert_all_answers_are_in_outcomes(bench: Bench) -> None:
     assert {outcome.result for outcome in outcomes if outcome.robots} == set(Result)
 
 
-def test_a_busy_site_is_asked_again_after_the_time_it_asked_for(tmp_path: Path) -> None:
+def test_a_busy_origin_is_asked_again_after_the_time_it_asked_for(tmp_path: Path) -> None:
     bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
     asked = 0
 
@@ -371,10 +371,13 @@ def test_a_busy_site_is_asked_again_after_the_time_it_asked_for(tmp_path: Path) 
 
     asyncio.run(run())
     first, second, third = sorted(request for request in bench.requests() if request.path != "/robots.txt")
-    # Back at the head: the same URL before any other.
+    # Both have waited at the tail, in their order.
     assert [request.path for request in (first, second, third)] == ["/a", "/a", "/b"]
     assert second.started_at_ns - first.ended_at_ns >= 1e9
-    assert reasons(bench) == {(Result.RETRY, Reason.BUSY): 1, (Result.DONE, Reason.PAGE): 2}
+    found = reasons(bench)
+    # More than once only if a lease came just before the origin was due.
+    assert found.pop((Result.RETRY, Reason.ORIGIN_HELD)) >= 1
+    assert found == {(Result.RETRY, Reason.BUSY): 1, (Result.DONE, Reason.PAGE): 2}
 
 
 def test_an_origin_without_robots_txt_is_given_up_and_its_pages_never_asked_for(tmp_path: Path) -> None:
@@ -490,7 +493,7 @@ def test_a_crawl_delay_that_is_learnt_late_counts_at_once(tmp_path: Path) -> Non
     assert reasons(bench)[Result.RETRY, Reason.CRAWL_DELAY] == 1
 
 
-def test_a_site_with_too_long_a_crawl_delay_is_dropped_whole(tmp_path: Path) -> None:
+def test_all_urls_of_an_origin_with_too_long_a_crawl_delay_are_dropped(tmp_path: Path) -> None:
     web = msgspec.structs.replace(PLAIN, sites=1, robots=everywhere(Policy.DELAY), crawl_delay_seconds=301)
     bench = Bench(tmp_path, web, settings_with(), ModelStore(SLOTS))
 

@@ -10,7 +10,10 @@ from gossamer.frontier.politeness import (
     LONGEST_HOLD_SECONDS,
     Course,
     Decision,
+    busy_hold,
+    closed_seconds,
     decide,
+    held_seconds,
     retry_after_seconds,
     robots_hold,
 )
@@ -22,6 +25,7 @@ ENDED_AT = 1_000_000.0
 WALL_NOW = 784_111_777.0
 SETTINGS = PolitenessSettings(delay_seconds=70.0, backoff_seconds=30.0, max_failures=12, max_attempts=3)
 PASSING = sorted(reason for reason, course in COURSES.items() if course is Course.PASSING)
+BACK = {Destination.HEAD, Destination.LATER, Destination.TAIL}
 REFUSED = sorted(reason for reason, course in COURSES.items() if course is Course.REFUSED)
 
 
@@ -47,7 +51,8 @@ def decided(
     reason: Reason,
     *,
     status: int | None = None,
-    retry_after: bytes | None = None,
+    is_given_up: bool = False,
+    is_our_error: bool = False,
     was_sent: bool = True,
     chance: float = 0.5,
     settings: PolitenessSettings = SETTINGS,
@@ -56,10 +61,10 @@ def decided(
         of,
         reason,
         status=status,
-        retry_after=retry_after,
+        is_given_up=is_given_up,
+        is_our_error=is_our_error,
         was_sent=was_sent,
         ended_at=ENDED_AT,
-        wall_now=WALL_NOW,
         chance=chance,
         settings=settings,
     )
@@ -103,17 +108,44 @@ def test_a_refusal_that_sent_nothing_drops_the_url_and_leaves_the_site_alone(rea
     )
 
 
-@pytest.mark.parametrize("reason", [Reason.CRAWL_DELAY, Reason.BLOCKED_SITE])
-def test_a_rule_about_the_whole_site_drops_it(reason: Reason) -> None:
-    decision = decided(lease(), reason, was_sent=False)
-    assert (decision.result, decision.dropped_site) == (Result.DROPPED, reason)
+def test_a_rule_about_the_whole_site_drops_it() -> None:
+    decision = decided(lease(), Reason.BLOCKED_SITE, was_sent=False)
+    assert (decision.result, decision.dropped_site) == (Result.DROPPED, Reason.BLOCKED_SITE)
+
+
+def test_too_long_a_crawl_delay_of_one_origin_drops_the_url_and_not_the_site() -> None:
+    decision = decided(lease(), Reason.CRAWL_DELAY, was_sent=False)
+    assert (decision.result, decision.dropped_site) == (Result.DROPPED, None)
 
 
 # What passes
 
 
 @pytest.mark.parametrize("reason", PASSING)
-def test_a_passing_failure_goes_to_the_tail_and_holds_the_site(reason: Reason) -> None:
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_first_failure_of_a_url_goes_to_the_tail_and_costs_its_site_the_gap(reason: Reason, failures: int) -> None:
+    decision = decided(lease(failures=failures), reason)
+    clock = SiteClock(ENDED_AT, 0.0, failures + 1)
+    assert decision == Decision(Destination.TAIL, Result.RETRY, reason, ENDED_AT + 70.0, clock)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "failures", "hold"),
+    [
+        (1, 1, 90.0),  # the same URL twice, and nothing else in between
+        (1, 0, 70.0),  # another one was answered in between
+        (1, 2, 180.0),  # the third in a row
+        (0, 1, 70.0),
+    ],
+)
+def test_a_site_backs_off_when_it_has_nothing_else_or_after_three_failures_in_a_row(
+    attempt: int, failures: int, hold: float
+) -> None:
+    assert decided(lease(attempt=attempt, failures=failures), Reason.TIMEOUT, chance=1.0).not_before == ENDED_AT + hold
+
+
+@pytest.mark.parametrize("reason", PASSING)
+def test_the_third_failure_in_a_row_goes_to_the_tail_and_holds_the_site(reason: Reason) -> None:
     decision = decided(lease(failures=2), reason)
     clock = SiteClock(ENDED_AT, 0.0, 3)
     assert decision == Decision(Destination.TAIL, Result.RETRY, reason, ENDED_AT + 120.0, clock)
@@ -136,24 +168,19 @@ def test_a_url_is_tried_as_often_as_is_set_and_then_dropped(attempt: int, result
     assert decision.clock.failures == 1, "the last attempt is charged too"
 
 
-def test_a_retry_after_of_a_server_that_is_not_busy_counts_for_nothing() -> None:
-    assert decided(lease(), Reason.STATUS, status=500, retry_after=b"3600").not_before == ENDED_AT + 70.0
-
-
 def test_a_name_that_does_not_resolve_holds_the_site_though_nothing_was_sent() -> None:
     decision = decided(lease(failures=3), Reason.DNS, was_sent=False)
     assert decision.not_before == ENDED_AT + 240.0
     assert decision.clock == SiteClock(500.0, 0.0, 4)
 
 
-@pytest.mark.parametrize("reason", [Reason.TIMEOUT, Reason.BUSY])
-def test_a_site_that_fails_too_often_in_a_row_is_dropped_with_its_url(reason: Reason) -> None:
-    assert decided(lease(failures=10), reason).dropped_site is None
-    decision = decided(lease(failures=11), reason)
+def test_a_site_that_fails_too_often_in_a_row_is_dropped_with_its_url() -> None:
+    assert decided(lease(failures=10), Reason.TIMEOUT).dropped_site is None
+    decision = decided(lease(failures=11), Reason.TIMEOUT)
     assert (decision.destination, decision.result, decision.reason, decision.dropped_site) == (
         Destination.OUTCOME,
         Result.DROPPED,
-        reason,
+        Reason.TIMEOUT,
         Reason.SITE_FAILING,
     )
 
@@ -161,35 +188,79 @@ def test_a_site_that_fails_too_often_in_a_row_is_dropped_with_its_url(reason: Re
 # What is busy
 
 
-def test_a_busy_site_gets_its_url_back_at_the_head_however_often_it_was_tried() -> None:
-    decision = decided(lease(attempt=99), Reason.BUSY, status=503, retry_after=b"3600")
-    clock = SiteClock(ENDED_AT, 0.0, 1)
-    assert decision == Decision(Destination.HEAD, Result.RETRY, Reason.BUSY, ENDED_AT + 3600.0, clock)
+@pytest.mark.parametrize("failures", [0, 11])
+def test_a_busy_answer_costs_the_site_its_gap_and_no_failure_and_the_url_no_attempt(failures: int) -> None:
+    decision = decided(lease(attempt=99, failures=failures), Reason.BUSY, status=503)
+    clock = SiteClock(ENDED_AT, 0.0, failures)
+    assert decision == Decision(Destination.LATER, Result.RETRY, Reason.BUSY, ENDED_AT + 70.0, clock)
+
+
+def test_an_origin_that_is_given_up_drops_its_urls_and_not_its_site() -> None:
+    decision = decided(lease(), Reason.BUSY, is_given_up=True)
+    assert (decision.destination, decision.result, decision.dropped_site) == (
+        Destination.OUTCOME,
+        Result.DROPPED,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("retry_after", "hold"),
-    [(b"5", 70.0), (b"0", 70.0), (b"99999999", DAY), (b"soon", 240.0), (b"", 240.0), (None, 240.0)],
+    [(b"5", 5.0), (b"0", 1.0), (b"99999999", DAY), (b"soon", 240.0), (b"", 240.0), (None, 240.0)],
 )
-def test_a_busy_site_is_held_as_it_asks_within_bounds_else_by_back_off(retry_after: bytes | None, hold: float) -> None:
-    assert decided(lease(failures=3), Reason.BUSY, retry_after=retry_after).not_before == ENDED_AT + hold
+def test_a_busy_origin_is_held_as_it_asks_within_bounds_else_by_back_off(
+    retry_after: bytes | None, hold: float
+) -> None:
+    assert busy_hold(retry_after, 3, 0.5, WALL_NOW, SETTINGS) == hold
 
 
 @pytest.mark.parametrize(
-    ("failures", "chance", "hold"),
-    [(3, 0.0, 120.0), (3, 0.5, 240.0), (3, 1.0, 360.0), (4, 0.5, 480.0), (0, 0.0, 70.0), (11, 1.0, DAY)],
+    ("answers", "chance", "hold"),
+    [(3, 0.0, 120.0), (3, 0.5, 240.0), (3, 1.0, 360.0), (4, 0.5, 480.0), (0, 0.0, 15.0), (10, 1.0, 46_080.0)],
 )
-def test_the_back_off_doubles_and_is_spread_by_chance(failures: int, chance: float, hold: float) -> None:
-    assert decided(lease(failures=failures), Reason.BUSY, chance=chance).not_before == ENDED_AT + hold
+def test_the_back_off_doubles_and_is_spread_by_chance(answers: int, chance: float, hold: float) -> None:
+    assert busy_hold(None, answers, chance, WALL_NOW, SETTINGS) == hold
+
+
+def test_the_last_busy_answer_that_an_origin_is_allowed_holds_it_for_a_day() -> None:
+    assert busy_hold(b"1", SETTINGS.max_failures - 1, 0.5, WALL_NOW, SETTINGS) == DAY
+
+
+# What requested no page
+
+
+def test_visits_for_robots_txt_alone_close_the_site_ever_longer_up_to_its_gap() -> None:
+    assert [closed_seconds(before, 70.0) for before in range(9)] == [1, 2, 4, 8, 16, 32, 64, 70, 70]
+    assert closed_seconds(10**9, 70.0) == 70.0
+    assert (closed_seconds(0, 0.3), closed_seconds(0, 0.0)) == (0.3, 0.0)
+
+
+def test_a_lease_of_a_held_origin_never_closes_its_site_for_less_than_a_second_or_more_than_the_gap() -> None:
+    assert [held_seconds(before, 0.0) for before in range(3)] == [1, 1, 1]
+    assert [held_seconds(before, 5.0) for before in range(5)] == [1, 2, 4, 5, 5]
+
+
+def test_a_lease_of_a_held_origin_sends_its_url_to_the_tail_as_it_is() -> None:
+    of = lease(attempt=2, failures=3)
+    assert decided(of, Reason.ORIGIN_HELD, was_sent=False) == Decision(
+        Destination.LATER, Result.RETRY, Reason.ORIGIN_HELD, 0.0, of.clock
+    )
 
 
 # What is ours
 
 
-@pytest.mark.parametrize("reason", [Reason.OUR_SHORTAGE, Reason.STOPPED])
+@pytest.mark.parametrize("reason", [Reason.OUR_SHORTAGE, Reason.STOPPED, Reason.SERVER_ADDRESS])
 def test_what_is_our_own_fault_is_charged_to_nobody(reason: Reason) -> None:
     of = lease(failures=11, attempt=2)
     assert decided(of, reason, was_sent=False) == Decision(Destination.HEAD, Result.RETRY, reason, 0.0, of.clock)
+
+
+@pytest.mark.parametrize(("attempt", "result"), [(0, Result.RETRY), (1, Result.RETRY), (2, Result.DROPPED)])
+def test_an_error_of_ours_charges_the_url_and_never_its_site(attempt: int, result: Result) -> None:
+    decision = decided(lease(attempt=attempt, failures=11), Reason.PROTOCOL, is_our_error=True)
+    assert (decision.result, decision.clock.failures, decision.dropped_site) == (result, 11, None)
+    assert decision.not_before == ENDED_AT + 70.0, "what was sent still costs the gap"
 
 
 def test_a_request_that_we_broke_off_still_opens_no_gap() -> None:
@@ -198,7 +269,7 @@ def test_a_request_that_we_broke_off_still_opens_no_gap() -> None:
 
 
 def test_the_table_has_every_reason_with_which_a_lease_can_end() -> None:
-    of_candidates = {Reason.NOT_A_URL, Reason.SCHEME, Reason.TOO_LONG, Reason.SCOPE}
+    of_candidates = {Reason.NOT_A_URL, Reason.SCHEME, Reason.TOO_LONG, Reason.SCOPE, Reason.LINK_BYTES}
     of_the_store = {Reason.NEW, Reason.SEEN, Reason.SITE_DROPPED, Reason.SITE_FAILING}
     of_the_store |= {Reason.QUEUE_FULL, Reason.SITE_FULL, Reason.PATH_VARIANTS}
     of_the_parser = {Reason.PARSE_CRASH}
@@ -208,7 +279,8 @@ def test_the_table_has_every_reason_with_which_a_lease_can_end() -> None:
 @given(
     reason=st.sampled_from(list(COURSES)),
     status=st.none() | st.integers(100, 999),
-    retry_after=st.none() | st.binary(max_size=40) | st.integers(-5, 10**12).map(lambda n: str(n).encode()),
+    is_given_up=st.booleans(),
+    is_our_error=st.booleans(),
     failures=st.integers(0, 10_000),
     attempt=st.integers(0, 200),
     delay=st.floats(0, 86400),
@@ -220,7 +292,8 @@ def test_a_request_always_opens_at_least_the_gap_and_at_most_a_day_more(
     *,
     reason: Reason,
     status: int | None,
-    retry_after: bytes | None,
+    is_given_up: bool,
+    is_our_error: bool,
     failures: int,
     attempt: int,
     delay: float,
@@ -232,14 +305,15 @@ def test_a_request_always_opens_at_least_the_gap_and_at_most_a_day_more(
         lease(attempt=attempt, failures=failures, crawl_delay=crawl_delay),
         reason,
         status=status,
-        retry_after=retry_after,
+        is_given_up=is_given_up,
+        is_our_error=is_our_error,
         chance=chance,
         settings=PolitenessSettings(delay_seconds=delay, backoff_seconds=backoff),
     )
     gap = max(delay, crawl_delay)
     assert ENDED_AT + gap <= decision.not_before <= ENDED_AT + max(gap, LONGEST_HOLD_SECONDS)
     assert (decision.clock.last_request_at, decision.clock.crawl_delay_seconds) == (ENDED_AT, crawl_delay)
-    assert (decision.result is Result.RETRY) == (decision.destination in {Destination.HEAD, Destination.TAIL})
+    assert (decision.result is Result.RETRY) == (decision.destination in BACK)
     if decision.dropped_site is not None:
         assert decision.destination is Destination.OUTCOME
 

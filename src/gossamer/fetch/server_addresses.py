@@ -23,6 +23,9 @@ NETWORKS_KEPT = 50_000
 #: Sites with a time of their own in the future, some 300 bytes each. One that is forgotten asks for a time again.
 RESERVATIONS_KEPT = 50_000
 
+#: Between two sites that look for a free place, where no gap is set.
+_LOOK_SECONDS = 0.1
+
 #: Translators send such an address to the IPv4 address in its last 32 bits (RFC 6052).
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -50,6 +53,7 @@ class ServerAddresses:
         self.holds = 0
         """How often a site was sent back for want of a turn."""
         self._gap_seconds = gap_seconds / share
+        self._look_seconds = self._gap_seconds or _LOOK_SECONDS
         self._concurrency = max(1, int(concurrency * share)) if concurrency else 0
         self._networks: OrderedDict[int, _Network] = OrderedDict()
         self._reservations: OrderedDict[str, _Reservation] = OrderedDict()
@@ -68,10 +72,10 @@ class ServerAddresses:
         if reserved is not None and reserved.at > now:
             at = reserved.at
         elif is_full:
-            # A time from the same row for this one too: however many sites wait for a place, together they ask for one
+            # A time from the same row for this one too: however many sites wait for a place, together they look for one
             # no more often than once per gap.
-            at = max(now + self._gap_seconds, known.next_at)
-            known.next_at = at + self._gap_seconds
+            at = max(now + self._look_seconds, known.next_at)
+            known.next_at = at + self._look_seconds
         elif reserved is not None or known.next_at <= now:
             if reserved is None:
                 known.next_at = now + self._gap_seconds
