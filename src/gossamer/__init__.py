@@ -14,7 +14,9 @@ A fetcher (`fetch/fetcher.py`) owns slots (`fetch/slots_held.py`) and leases URL
 workers (`fetch/worker.py`) take one each. Before it may be requested, the robots.txt of its origin is asked:
 `fetch/robots_cache.py` knows it or gets it, `fetch/robots.py` says what the answer means and the file says to whom,
 `fetch/robots_rules.py` gives the verdict, with the line that decided. `fetch/client.py` makes the request: names from
-`fetch/names.py`, judged by `fetch/addresses.py`. The outcome goes to the spool, the site is free again
+`fetch/names.py`, judged by `fetch/addresses.py`. `fetch/server_addresses.py` says whether the server may be visited
+now, `fetch/visits.py` which visits take too long, `fetch/robots_redirects.py` where a robots.txt may be redirected to.
+The outcome goes to the spool, the site is free again
 (`fetch/deliveries.py`).
 
 The spool (`spool/`) is segment files between fetchers and parsers: `writer.py` makes them, `directory.py` hands them

@@ -20,7 +20,7 @@ export const OTHER_FAILURES = [
 ];
 const FAILURES = new Set([...FAILURE_KINDS.map((kind) => kind.reason), ...OTHER_FAILURES]);
 const KEPT = new Set(["page", "redirect"]);
-const OURS = new Set(["our-shortage", "stopped"]);
+const OURS = new Set(["our-shortage", "stopped", "origin-held", "server-address"]);
 
 export const isFailure = (reason) => FAILURES.has(reason);
 export const isOurs = (reason) => OURS.has(reason);
