@@ -572,3 +572,52 @@ def test_leaving_the_client_ends_what_is_open(tmp_path: Path) -> None:
         return len(client._exchanges), [isinstance(result, Failure) for result in results]
 
     assert run(play, tmp_path) == (0, [True, True])
+
+
+def test_a_request_ends_with_its_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = client_clock(monkeypatch)
+
+    async def play(web: SimulatedWeb) -> list[Answer | Failure]:
+        async with Client(settings_for(web), user_agent=USER_AGENT) as client:
+            silent = url("http://h43.test/silence")
+            ends_at = clock.monotonic() + 300.0
+            asking = asyncio.ensure_future(client.get(silent, max_body_bytes=MIB, ends_at=ends_at))
+            await until(lambda: any(exchange.connected_at for exchange in client._exchanges))
+            clock.advance(301.0)
+            return [await asking, await client.get(silent, max_body_bytes=MIB, ends_at=ends_at)]
+
+    ended, late = run(play, tmp_path)
+    assert isinstance(ended, Failure)
+    assert (ended.reason, ended.was_sent) == (Reason.TIMEOUT, True)
+    assert isinstance(late, Failure)
+    assert (late.reason, late.detail, late.was_sent) == (Reason.TIMEOUT, "no time was left to connect", False)
+
+
+def test_a_server_is_not_connected_to_without_a_turn_at_its_address(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def refuse(address: str) -> bool:
+        asked.append(address)
+        return False
+
+    async def play(web: SimulatedWeb) -> list[Answer | Failure]:
+        found = []
+        async with Resolver(public_address=PUBLIC_ADDRESS) as resolver:
+            for changes, text in (
+                ({"resolver": f"127.0.0.1:{resolver.port}"}, "http://mixed.h17.test/"),
+                ({}, f"http://{PUBLIC_ADDRESS}/"),
+                ({}, "http://[2a00:1450:4001::1]/"),
+                # Its own address is not known: there is nothing to ask about.
+                ({}, "http://s0.test/"),
+            ):
+                async with Client(settings_for(web, **changes), user_agent=USER_AGENT) as client:
+                    found.append(await client.get(url(text), max_body_bytes=MIB, may_connect=refuse))
+            assert web.answered.total() == 1
+        return found
+
+    *refused, answered = run(play, tmp_path)
+    assert asked == [PUBLIC_ADDRESS, PUBLIC_ADDRESS, "2a00:1450:4001::1"]
+    assert [(result.reason, result.was_sent) for result in refused if isinstance(result, Failure)] == [
+        (Reason.SERVER_ADDRESS, False)
+    ] * 3
+    assert isinstance(answered, Answer)

@@ -64,6 +64,16 @@ def test_an_entry_excludes_what_it_names_and_nothing_else(entry: str, url: str, 
     assert verdict(rules, url) is reason
     assert verdict(rules, url, is_seed=True) is reason, "seeds are excluded too"
     assert verdict(rules, url) is reason, "the same from memory"
+    found = canonicalise(url)
+    assert isinstance(found, Url)
+    assert rules.excludes(found.text, found.site) is (reason is not None)
+
+
+def test_what_is_excluded_by_a_pattern_may_not_be_requested_and_what_is_too_deep_may() -> None:
+    rules = rules_with("other.example", scope=ScopeSettings(exclude="/search", max_depth=0, include="/nothing"))
+    assert rules.excludes("https://example.org/search?q=1", "example.org")
+    assert rules.excludes("https://www.other.example/", "other.example")
+    assert not rules.excludes("https://example.org/robots.txt", "example.org")
 
 
 def test_with_a_site_per_host_the_hosts_below_a_domain_are_blocked_sites() -> None:

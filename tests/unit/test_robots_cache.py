@@ -286,6 +286,24 @@ def test_a_bomb_is_read_up_to_the_limit_and_no_rule_is_cut_in_half(coding: str) 
     assert BODY_LIMIT_BYTES - len(line) <= len(saved[0].body) < BODY_LIMIT_BYTES
 
 
+@pytest.mark.parametrize("given", [answer(body=RULES), answer(500)])
+def test_what_an_origin_asked_for_outlives_its_robots_txt(given: Answer) -> None:
+    cache, saved = cache_of(Script(given))
+    before = Standing(None, 0.0, 0.0, 0, busy_until=STORE_TIME + 9, busy_answers=2)
+    found = asyncio.run(cache.ask(url(), before, [], RobotsLimits()))
+    assert isinstance(found, Standing)
+    assert [(known.busy_until, known.busy_answers) for known in (found, *saved)] == [(STORE_TIME + 9, 2)] * 2
+
+
+def test_a_busy_answer_counts_for_the_next_url_of_its_origin() -> None:
+    cache, _ = cache_of(Script(answer(body=RULES)))
+    asyncio.run(cache.ask(url(), None, [], RobotsLimits()))
+    cache.note_busy("http://a.test", STORE_TIME + 9, 2)
+    known = cache.known("http://a.test", "http://a.test/other")
+    assert known is not None
+    assert (known.busy_until, known.busy_answers) == (STORE_TIME + 9, 2)
+
+
 def test_memory_is_bounded_by_origins_and_by_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_cache, "ORIGINS_KEPT", 3)
     monkeypatch.setattr(robots_cache, "RULES_KEPT", 10)

@@ -13,8 +13,8 @@ from gossamer.fetch.robots import Access
 from gossamer.fetch.robots_redirects import RobotsRedirects
 from gossamer.fetch.robots_request import Heard, RobotsLimits, request_robots
 from gossamer.fetch.server_addresses import ServerAddresses
-from gossamer.fetch.slots_held import StoreClock
 from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.frontier.store_clock import StoreClock
 from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.url import Url, canonicalise
 from tests.contract.played_clock import PlayedClock

@@ -140,7 +140,7 @@ class AdmissionRules:
             reason, prefixes = self._standing(url[: url.index("/", 8)], site)
             if reason is not None or url.startswith(prefixes):
                 return True
-        return self._exclude is not None and self._exclude.search(url) is not None
+        return self._is_excluded is not None and self._is_excluded(url)
 
     def _standing_of(self, origin: str, site: str) -> tuple[Reason | None, tuple[str, ...]]:
         """What the exclude file says of all URLs of an origin, and the prefixes that are left to compare."""
