@@ -15,10 +15,20 @@ from gossamer.fetch.robots import (
     SITEMAP_LIMIT,
     Access,
     access_for,
+    kept_part,
     parse,
     product_token,
 )
-from gossamer.fetch.robots_rules import Reason, Rules, Verdict, compared_target, compile_pattern
+from gossamer.fetch.robots_rules import (
+    MOST_PATTERNS,
+    MOST_WILDCARDS,
+    RULE_BYTES,
+    Reason,
+    Rules,
+    Verdict,
+    compared_target,
+    compile_pattern,
+)
 
 
 def rules_for_all(*lines: str) -> Rules:
@@ -508,14 +518,85 @@ def test_sitemaps_are_absolute_once_each_and_of_a_bounded_number() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    ["/*a*a*a*a*b", "/*a*a*a*a*b$", "/" + "*a" * 1000 + "b", "/" + "*" * 10**5 + "b", "/*" + "a" * 5000 + "b"],
+    ("pattern", "allowed"),
+    [
+        ("/*a*a*a*a*b", True),
+        ("/*a*a*a*a*b$", True),
+        ("/" + "*a" * 60 + "b", True),
+        ("/*" + "a" * 5000 + "b", True),
+        # Cut, so they match more.
+        ("/" + "*a" * 1000 + "b", False),
+        ("/*" + "a" * 50_000 + "b", False),
+    ],
 )
-def test_wildcards_take_linear_time(pattern: str) -> None:
+def test_wildcards_take_linear_time(pattern: str, allowed: bool) -> None:
     rules = rules_for_all(f"Disallow: {pattern}")
     began_at = time.process_time()
-    assert rules.verdict("/" + "a" * 10**5).allowed
+    assert rules.verdict("/" + "a" * 10**5).allowed == allowed
     assert time.process_time() - began_at < 10
+
+
+@given(
+    pattern=st.text("ab/*$?%4A", max_size=24).map(str.encode),
+    path=st.text("ab/$?%4A", max_size=24),
+    allow=st.text("ab/*", max_size=6),
+)
+def test_a_disallow_beyond_the_limits_matches_more_and_never_less(pattern: bytes, path: str, allow: str) -> None:
+    """Also where an Allow would have been less specific than the whole rule."""
+    body = b"User-agent: *\nDisallow: /%b\nAllow: /%b\n" % (pattern, allow.encode())
+    whole = parse(body).verdict("Gossamer", "/" + path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("gossamer.fetch.robots_rules.RULE_BYTES", 12)
+        patched.setattr("gossamer.fetch.robots_rules.MOST_WILDCARDS", 2)
+        bounded = parse(body).verdict("Gossamer", "/" + path)
+    assert whole.allowed or not bounded.allowed
+
+
+def test_an_allow_beyond_the_limits_is_ignored() -> None:
+    allow = "Allow: /a" + "*b" * (MOST_WILDCARDS + 1)
+    assert not rules_for_all("Disallow: /", allow).verdict("/a" + "b" * 100).allowed
+    assert not rules_for_all("Disallow: /", "Allow: /" + "a" * RULE_BYTES).verdict("/" + "a" * RULE_BYTES).allowed
+    most = "Allow: /a" + "*b" * MOST_WILDCARDS
+    assert rules_for_all("Disallow: /", most).verdict("/a" + "b" * 100).allowed
+
+
+def test_a_file_with_too_many_wildcards_for_us_disallows_everything_and_only_to_us() -> None:
+    lines = [f"Disallow: *{number:x}x" for number in range(MOST_PATTERNS)]
+    assert rules_for_all(*lines).verdict("/open").allowed
+    too_many = rules_for_all(*lines, "Disallow: *a", "Disallow: /b").verdict("/open")
+    assert (too_many.allowed, too_many.line) == (False, MOST_PATTERNS + 3)
+    others = "\n".join(["User-agent: other", *lines, *lines, "User-agent: *", "Disallow: /closed"])
+    assert parse(others.encode()).verdict("Gossamer", "/open").allowed
+
+
+def test_a_bomb_of_wildcards_takes_no_more_than_its_limits() -> None:
+    bomb = rules_for_all("Disallow: x?/" + "*{" * 255_000)
+    assert bomb.size_bytes < 20_000
+    assert not rules_for_all("Disallow: /" + "*{" * 255_000).verdict("/" + "{" * 100).allowed
+
+
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            [b"User-agent: *", b"Disallow: /a", b"\xef\xbb\xbfDisallow: /b", b"#" * 90, b"Allow: /" + b"c" * 80]
+        )
+    ),
+    end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    mark=st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]),
+    encoding=st.sampled_from([None, "utf-16", "utf-16-le"]),
+)
+def test_the_part_that_is_kept_is_read_like_the_whole(
+    lines: list[bytes], end: bytes, mark: bytes, encoding: str | None
+) -> None:
+    body = mark + end.join(lines)
+    if encoding is not None:
+        body = body.decode().encode(encoding)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("gossamer.fetch.robots.PARSE_LIMIT_BYTES", 120)
+        patched.setattr("gossamer.fetch.robots.LONG_LINE_BYTES", 60)
+        kept = kept_part(body)
+        assert len(kept) <= 123
+        assert parse(kept) == parse(body)
 
 
 @pytest.mark.parametrize(
@@ -534,5 +615,4 @@ def test_hostile_files_take_linear_time(unit: str) -> None:
 def test_as_many_rules_as_fit_into_a_file_are_kept_and_found() -> None:
     lines = [f"Disallow: /{number:x}" for number in range(10**5, 10**5 + 30_000)]
     rules = rules_for_all(*lines)
-    assert rules.rule_count == len(lines)
     assert rules.verdict(f"/{10**5 + 29_999:x}/x").line == len(lines) + 1

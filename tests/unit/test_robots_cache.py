@@ -1,7 +1,11 @@
 """What a fetcher makes of the answers to its requests for robots.txt, and what it keeps of them."""
 
 import asyncio
+import gc
 import gzip
+import threading
+import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
@@ -10,12 +14,14 @@ import pytest
 import zstandard
 
 from gossamer.config import PolitenessSettings
-from gossamer.fetch import robots_cache
+from gossamer.fetch import robots_cache, robots_file
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.meter import FetchType
-from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
+from gossamer.fetch.robots import COPY_LIMIT_SECONDS, PARSE_LIMIT_BYTES, Access, parse
 from gossamer.fetch.robots_cache import RobotsCache, Standing
-from gossamer.fetch.robots_request import BODY_LIMIT_BYTES, RobotsLimits
+from gossamer.fetch.robots_file import BODY_LIMIT_BYTES
+from gossamer.fetch.robots_request import RobotsLimits
+from gossamer.fetch.robots_rules import Rules
 from gossamer.frontier import store_clock
 from gossamer.frontier.politeness import ROBOTS_TRIES
 from gossamer.frontier.store_clock import StoreClock
@@ -110,18 +116,25 @@ def standing_after(*answers: Answer | Failure, failures: int = 0, path: str = "/
     return found
 
 
-def allows(standing: Standing | Failure) -> bool:
-    assert isinstance(standing, Standing)
+def allows(cache: RobotsCache, path: str, origin: str = "http://a.test") -> bool:
+    standing = cache.known(origin, origin + path)
+    assert standing is not None
     assert standing.verdict is not None
     return standing.verdict.allowed
 
 
+def what_is_allowed(*answers: Answer | Failure) -> tuple[bool, bool]:
+    """Whether /open and /closed may be fetched, by the answer to the request."""
+    cache, _ = cache_of(Script(*answers))
+    assert isinstance(asyncio.run(cache.ask(url(), None, [], RobotsLimits())), Standing)
+    return allows(cache, "/open"), allows(cache, "/closed")
+
+
 def test_a_good_file_is_compiled_and_saved_for_a_day() -> None:
-    found, saved = asked(answer(body=RULES), path="/open")
-    assert allows(found)
-    assert not allows(standing_after(answer(body=RULES), path="/closed"))
+    assert what_is_allowed(answer(body=RULES)) == (True, False)
+    found, saved = asked(answer(body=RULES))
     assert isinstance(found, Standing)
-    assert found.crawl_delay == 3
+    assert (found.verdict is not None and found.verdict.allowed, found.crawl_delay) == (True, 3)
     (copy,) = saved
     assert (copy.access, copy.body, copy.failures) == ("parse", RULES, 0)
     assert copy.expires_at == copy.fetched_at + COPY_LIMIT_SECONDS
@@ -132,16 +145,14 @@ def test_what_was_saved_says_the_same_when_it_is_read_back() -> None:
     _, saved = asked(answer(body=RULES))
     cache, _ = cache_of(Script(answer(500)))
     assert cache.known("http://a.test", "http://a.test/open") is None
-    again = cache.remember(saved[0], "http://a.test/open")
-    assert cache.known("http://a.test", "http://a.test/open") == again
-    closed = cache.known("http://a.test", "http://a.test/closed")
-    assert closed is not None
-    assert (allows(again), allows(closed)) == (True, False)
+    again = asyncio.run(cache.remember(saved[0], "http://a.test/closed"))
+    assert again == cache.known("http://a.test", "http://a.test/closed")
+    assert (allows(cache, "/open"), allows(cache, "/closed")) == (True, False)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
 def test_a_file_that_is_refused_allows_everything(status: int) -> None:
-    assert allows(standing_after(answer(status), path="/closed"))
+    assert what_is_allowed(answer(status)) == (True, True)
 
 
 def test_a_failing_file_forbids_everything_and_is_asked_for_later_and_later() -> None:
@@ -197,12 +208,12 @@ def test_redirects_are_followed_across_hosts_five_times() -> None:
 
     client = Script(*chain(5))
     cache, saved = cache_of(client)
-    found = asyncio.run(cache.ask(url("http://a.test/closed"), None, [], RobotsLimits()))
-    assert not allows(found)
+    assert isinstance(asyncio.run(cache.ask(url(), None, [], RobotsLimits())), Standing)
+    assert not allows(cache, "/closed")
     assert client.asked == ["http://a.test/robots.txt", *(f"http://b{hop}.test/r" for hop in range(5))]
     # The rules are those of the origin that was asked first.
     assert [copy.origin for copy in saved] == ["http://a.test"]
-    assert allows(standing_after(*chain(6), path="/closed"))
+    assert what_is_allowed(*chain(6)) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +241,8 @@ def test_whatever_was_answered_on_the_way_is_handed_over_as_it_came(given: list[
 def test_a_loop_of_redirects_is_a_missing_file() -> None:
     client = Script(answer(301, location="/robots.txt"))
     cache, _ = cache_of(client)
-    assert allows(asyncio.run(cache.ask(url("http://a.test/closed"), None, [], RobotsLimits())))
+    assert isinstance(asyncio.run(cache.ask(url(), None, [], RobotsLimits())), Standing)
+    assert allows(cache, "/closed")
     assert len(client.asked) == 1
 
 
@@ -256,8 +268,7 @@ def test_a_redirect_to_a_blocked_address_is_no_permission() -> None:
     ],
 )
 def test_content_encodings_are_undone(coding: str, body: bytes) -> None:
-    given = answer(body=body, content_encoding=coding)
-    assert [allows(standing_after(given, path=path)) for path in ("/open", "/closed")] == [True, False]
+    assert what_is_allowed(answer(body=body, content_encoding=coding)) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -276,14 +287,14 @@ def test_a_body_that_cannot_be_decoded_is_no_permission(coding: str, body: bytes
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
-def test_a_bomb_is_read_up_to_the_limit_and_no_rule_is_cut_in_half(coding: str) -> None:
+def test_of_a_bomb_the_part_that_is_parsed_is_kept_and_no_rule_is_cut_in_half(coding: str) -> None:
     line = b"Disallow: /closed/here\n"
     text = b"User-agent: *\n" + line * (20 * BODY_LIMIT_BYTES // len(line))
     pack = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstandard.compress}[coding]
     found, saved = asked(answer(body=pack(text), content_encoding=coding))
     assert isinstance(found, Standing)
     assert saved[0].body.endswith(line.rstrip())
-    assert BODY_LIMIT_BYTES - len(line) <= len(saved[0].body) < BODY_LIMIT_BYTES
+    assert PARSE_LIMIT_BYTES - len(line) <= len(saved[0].body) <= PARSE_LIMIT_BYTES
 
 
 @pytest.mark.parametrize("given", [answer(body=RULES), answer(500)])
@@ -304,26 +315,133 @@ def test_a_busy_answer_counts_for_the_next_url_of_its_origin() -> None:
     assert (known.busy_until, known.busy_answers) == (STORE_TIME + 9, 2)
 
 
-def test_memory_is_bounded_by_origins_and_by_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "ORIGINS_KEPT", 3)
-    monkeypatch.setattr(robots_cache, "RULES_KEPT", 10)
-    cache, _ = cache_of(Script(answer()))
+def test_a_copy_says_the_same_as_the_whole_file_line_by_line() -> None:
+    """Also if lines of junk stand before the rules, which are not counted among what is parsed."""
+    junk = b"#" + b"x" * 700_000 + b"\n" + b"y" * 600_000 + b"\n"
+    found, saved = asked(answer(body=junk + b"User-agent: *\nDisallow: /page\n"))
+    assert isinstance(found, Standing)
+    assert found.verdict is not None
+    assert (found.verdict.allowed, found.verdict.line) == (False, 4)
+    assert len(saved[0].body) < 100
+    cache, _ = cache_of(Script(answer(500)))
+    assert asyncio.run(cache.remember(saved[0], "http://a.test/page")) == found
 
-    def copy(name: str, rules: int) -> RobotsCopy:
-        lines = "".join(f"Disallow: /{number}\n" for number in range(rules))
-        return RobotsCopy(
-            origin=name, access=Access.PARSE.value, body=f"User-agent: *\n{lines}".encode(), expires_at=STORE_TIME
+
+LONG_RULES = b"User-agent: *\n" + b"".join(b"Disallow: /closed/%d\n" % number for number in range(2_000))
+
+
+@pytest.mark.parametrize(
+    "given", [answer(body=LONG_RULES), answer(body=gzip.compress(LONG_RULES), content_encoding="gzip")]
+)
+def test_a_long_file_is_read_in_a_thread_and_a_short_one_at_once(
+    given: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def compile_and_note(body: bytes) -> Rules:
+        threads.append(threading.current_thread().name.partition("_")[0])
+        return parse(body).for_agent("Gossamer")
+
+    monkeypatch.setattr(robots_file, "compiled", compile_and_note)
+    cache, saved = cache_of(Script(answer(body=RULES), given))
+
+    async def run() -> None:
+        await cache.ask(url(), None, [], RobotsLimits())
+        await cache.ask(url("http://b.test/closed/77"), None, [], RobotsLimits())
+        for copy in saved:
+            await cache.remember(copy, "/page")
+
+    asyncio.run(run())
+    main = threading.current_thread().name
+    assert threads == [main, "robots", main, "robots"]
+    assert not allows(cache, "/closed/77", "http://b.test")
+    cache.close()
+
+
+def test_many_long_files_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = most = 0
+
+    def compile_slowly(body: bytes) -> Rules:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        time.sleep(0.002)
+        reading -= 1
+        return parse(body[:100]).for_agent("Gossamer")
+
+    monkeypatch.setattr(robots_file, "compiled", compile_slowly)
+    cache, _ = cache_of(Script(answer(body=LONG_RULES)))
+
+    async def run() -> None:
+        await asyncio.gather(
+            *(cache.ask(url(f"http://s{number}.test/"), None, [], RobotsLimits()) for number in range(20))
         )
 
-    for name in ("a", "b", "c"):
-        cache.remember(copy(name, 1), "http://a.test/")
-    assert cache.known("a", "http://a.test/") is not None
-    cache.remember(copy("d", 1), "http://a.test/")
-    assert [name for name in "abcd" if cache.known(name, "http://a.test/")] == ["a", "c", "d"]
-    cache.remember(copy("e", 9), "http://a.test/")
-    assert [name for name in "abcde" if cache.known(name, "http://a.test/")] == ["d", "e"]
-    # One file beyond the limit is kept as long as it is the latest.
-    cache.remember(copy("f", 100), "http://a.test/")
-    assert [name for name in "abcdef" if cache.known(name, "http://a.test/")] == ["f"]
-    cache.remember(copy("g", 1), "http://a.test/")
-    assert [name for name in "abcdefg" if cache.known(name, "http://a.test/")] == ["g"]
+    asyncio.run(run())
+    assert most == 1
+    cache.close()
+
+
+def copy_of(name: str, rules: int) -> RobotsCopy:
+    lines = "".join(f"Disallow: /{number}\n" for number in range(rules))
+    return RobotsCopy(
+        origin=name, access=Access.PARSE.value, body=f"User-agent: *\n{lines}".encode(), expires_at=STORE_TIME
+    )
+
+
+def test_memory_is_bounded_by_bytes_and_what_was_used_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "CACHE_BYTES", 6_000)
+    cache, _ = cache_of(Script(answer()))
+
+    def known(names: str) -> str:
+        return "".join(name for name in names if cache.known(name, "/"))
+
+    def remember(name: str, rules: int) -> None:
+        assert asyncio.run(cache.remember(copy_of(name, rules), "/")).verdict is not None
+
+    for name in "abc":
+        remember(name, 1)
+    assert known("cba") == "cba"
+    remember("d", 6)
+    assert known("abcd") == "abd"
+    # A file that is larger than the cache is judged by, and not kept.
+    remember("e", 100)
+    assert known("abcde") == ""
+    remember("f", 1)
+    assert known("abcdef") == "f"
+
+
+def test_no_file_is_larger_than_the_cache() -> None:
+    for body in LARGEST_FILES.values():
+        assert parse(body).for_agent("Gossamer").size_bytes < robots_cache.CACHE_BYTES
+
+
+def _filled(line: bytes) -> bytes:
+    """As many rules as are parsed, each another one, for both readings."""
+    head = b"User-agent: *\nUser-agent Gossamer\n"
+    lines = b"".join(line % (number, number) for number in range(60_000))
+    return (head + lines)[: PARSE_LIMIT_BYTES - 1].rpartition(b"\n")[0]
+
+
+LARGEST_FILES = {
+    "literals": _filled(b"disallow:%.0x%x\n"),
+    "two readings": _filled(b"disallow:%.0x%x x\n"),
+    "wildcards": _filled(b"disallow:%x*%x\n")[:150_000],
+    "anchored": _filled(b"disallow:/%.0x%x$\n")[:150_000],
+    "queries": _filled(b"disallow:/?%x/%x\n")[:150_000],
+    "pieces": _filled(b"disallow:" + b"*a" * 50 + b"%x%x\n"),
+    "long": _filled(b"disallow:/" + b"x" * 4_000 + b"%x%x*\n"),
+    "too long": _filled(b"disallow:/" + b"x*" * 8_000 + b"%x%x\n"),
+}
+
+
+@pytest.mark.parametrize("kind", LARGEST_FILES)
+def test_what_rules_are_said_to_take_is_what_they_take(kind: str) -> None:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        rules = parse(LARGEST_FILES[kind]).for_agent("Gossamer")
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken_bytes <= rules.size_bytes <= 2 * taken_bytes + 1_000

@@ -18,7 +18,18 @@ from enum import Enum
 
 import msgspec
 
-from gossamer.fetch.robots_rules import Field, Reason, Record, Rules, Verdict, compile_pattern, compile_rules
+from gossamer.fetch.robots_rules import (
+    RULE_BYTES,
+    Field,
+    Reason,
+    Record,
+    Rules,
+    Verdict,
+    bounded,
+    compile_pattern,
+    compile_rules,
+    rules_bytes,
+)
 
 #: RFC 9309 section 2.5: a limit must be at least this. Real files beyond it are accidents; what fits is parsed whole.
 PARSE_LIMIT_BYTES = 500 * 1024
@@ -93,6 +104,7 @@ class Robots(msgspec.Struct, frozen=True):
             readings=tuple(readings),
             otherwise=otherwise if self.records else Reason.EMPTY,
             crawl_delay=max((d for d in (strict.delay, loose.delay) if d is not None), default=None),
+            size_bytes=rules_bytes(readings),
         )
 
     def verdict(self, agent: str, url: str) -> Verdict:
@@ -117,10 +129,19 @@ def parse(body: bytes) -> Robots:
         elif field is Field.ALLOW or field is Field.DISALLOW:
             records.extend(_rule_records(number, field, value))
         elif field is not None:
-            records.append(Record(number, field, value))
+            records.append(Record(number, field, value[:RULE_BYTES]))
         elif _MAYBE_MISSPELT.match(said):
             records.extend(_doubtful_records(number, said))
     return Robots(records=tuple(records), sitemaps=tuple(sitemaps))
+
+
+def kept_part(body: bytes) -> bytes:
+    """What `parse` reads of it: at most `PARSE_LIMIT_BYTES`, which say the same as the whole, line by line."""
+    if len(body) <= PARSE_LIMIT_BYTES:
+        return body
+    text = b"\n".join(_lines(_utf8(body)))
+    # A mark that was not the first thing in the file is no mark there either.
+    return _WHOLE_MARK + text if _UTF8_MARK.match(text) else text
 
 
 def product_token(agent: str) -> str | None:
@@ -155,6 +176,7 @@ _MISSPELT = re.compile(
 _MAYBE_MISSPELT = re.compile(rb"\s*[dDuU<]")
 #: The mark of UTF-8, or as much of it as an editor has left.
 _UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf?)?")
+_WHOLE_MARK = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 
 
@@ -193,14 +215,20 @@ def _first_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _rule_records(line: int, field: Field, value: bytes) -> Iterator[Record]:
-    """RFC 9309's grammar wants a slash first, its section 5.1 has a `*`. Any other path matches nothing."""
-    yield Record(line, field, value)
+    """RFC 9309's grammar wants a slash first, its section 5.1 has a `*`. Any other path matches nothing.
+
+    What is too long, or has too many wildcards, disallows more than it says and allows nothing.
+    """
+    value, is_cut = bounded(value)
+    if is_cut and field is Field.ALLOW:
+        return
+    yield Record(line, field, value, is_cut=is_cut)
     if field is Field.ALLOW and value.endswith(_INDEX_PAGES):
         yield Record(line, field, value[: value.rindex(b"/") + 1] + b"$")
     if field is Field.DISALLOW:
         path = _likely_path(value)
         if path and path != value:
-            yield Record(line, field, path, sure=False)
+            yield Record(line, field, path, sure=False, is_cut=is_cut)
 
 
 def _likely_path(value: bytes) -> bytes:
@@ -214,12 +242,12 @@ def _doubtful_records(line: int, said: bytes) -> Iterator[Record]:
     found = _MISSPELT.match(_MARKUP_OCTETS.sub(b" ", said).strip() if b"<" in said else said.strip())
     if found is None:
         return
-    value = found["value"].strip()
+    value, is_cut = bounded(found["value"].strip())
     if found["agent"]:
         yield Record(line, Field.AGENT, value, sure=False)
     elif found["colon"].endswith(b":") or value.startswith((b"/", b"*")):
         # Without a colon, words that happen to begin like the field are prose unless a path follows.
-        yield Record(line, Field.DISALLOW, _likely_path(value), sure=False)
+        yield Record(line, Field.DISALLOW, _likely_path(value), sure=False, is_cut=is_cut)
 
 
 #: Whom a User-agent line names, as bits, because one line can name both.

@@ -1,9 +1,10 @@
 """The robots.txt of every origin that is being crawled: asked for once a day, compiled once, kept in bounded memory.
 
-    known(origin, url), or remember(the store's copy), or ask(url)  ->  Standing of one URL  ->  its worker
+    known(origin, url), or remember(the store's copy, url), or ask(url)  ->  Standing: may this URL be fetched?
 
-An origin belongs to one site and a site has one lease at a time, so nobody asks for the same file twice at once. What
-was learnt goes to the store as well, failures too: another process, or the next run, need not ask again.
+Compiled rules are in this cache and nowhere else: what waits in a queue has only the verdict on its own URL. An origin
+belongs to one site and a site has one lease at a time, so nobody asks for the same file twice at once. What was learnt
+goes to the store as well, failures too: another process, or the next run, need not ask again.
 """
 
 import random
@@ -15,7 +16,8 @@ import msgspec
 
 from gossamer.config import PolitenessSettings
 from gossamer.fetch.client import Client, Failure
-from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access, parse
+from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
+from gossamer.fetch.robots_file import SHORT_BYTES, RobotsReader, compiled
 from gossamer.fetch.robots_request import Heard, RobotsLimits, request_robots
 from gossamer.fetch.robots_rules import Rules, Verdict
 from gossamer.frontier.politeness import ROBOTS_TRIES, retry_after_seconds, robots_hold
@@ -23,24 +25,24 @@ from gossamer.frontier.store_clock import StoreClock
 from gossamer.records import Answer, RobotsCopy
 from gossamer.url import Url
 
-#: The product token of our User-Agent.
-AGENT = "Gossamer"
-
-#: The standing of an empty file takes 0.6 kB, so this is 12 MB. What is in work at a time are some hundred origins.
-ORIGINS_KEPT = 20_000
-#: A rule takes 0.2 kB, with wildcards 0.4 kB, so this is 20 MB at most, or one file of the largest that is parsed. What
-#: is forgotten is read from the store again.
-RULES_KEPT = 50_000
+#: An empty file takes 1 kB, so these are thirty thousand origins; what is in work at a time are some hundred. The
+#: largest file that is parsed takes less than this. What is forgotten is read from the store again.
+CACHE_BYTES = 32 << 20
+#: What an origin takes beside its rules.
+_ORIGIN_BYTES = 400
 
 _USABLE = frozenset({Access.PARSE.value, Access.ALLOW_ALL.value})
+#: Of an origin that has no robots.txt: the rules of an empty file, once.
+_NO_RULES = compiled(b"")
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What an origin's robots.txt comes to for one URL, and what the origin itself has asked for."""
+    """What an origin's robots.txt comes to, for one URL."""
 
     verdict: Verdict | None
     """None while there is no usable answer: nothing may be fetched."""
     crawl_delay: float
+    """Seconds; 0 if the file asks for none."""
     expires_at: float
     """By the store's clock: from then on it has to be asked for again."""
     failures: int
@@ -48,7 +50,7 @@ class Standing(msgspec.Struct, frozen=True):
     detail: str = ""
     """What was wrong with the last answer, for a person."""
     busy_until: float = 0.0
-    """By the store's clock: until then the origin asked for no requests."""
+    """By the store's clock: the origin has asked for no requests until then."""
     busy_answers: int = 0
     """In a row."""
 
@@ -58,13 +60,16 @@ class Standing(msgspec.Struct, frozen=True):
         return self.verdict is None and self.failures >= ROBOTS_TRIES
 
 
-class _Known(msgspec.Struct):
+class _Origin(msgspec.Struct):
+    """What is kept of one origin."""
+
     rules: Rules | None
     expires_at: float
     failures: int
     detail: str
     busy_until: float
     busy_answers: int
+    size_bytes: int
 
     def standing(self, url: str) -> Standing:
         rules = self.rules
@@ -80,7 +85,7 @@ class _Known(msgspec.Struct):
 
 
 class RobotsCache:
-    """The standings used last. The feeder and the workers of one process share it; `save` passes on what was learnt.
+    """The origins used last. The feeder and the workers of one process share it; `save` passes on what was learnt.
 
     No answer is never a permission.
     """
@@ -102,26 +107,28 @@ class RobotsCache:
         self._save = save
         self._save_busy = save_busy
         self._chance = chance
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._rules = 0
+        self._reader = RobotsReader()
+        self._origins: OrderedDict[str, _Origin] = OrderedDict()
+        self._used_bytes = 0
 
     def known(self, origin: str, url: str) -> Standing | None:
-        """What this process knows, expired or not."""
-        known = self._known.get(origin)
-        if known is None:
+        """What this process knows, expired or not, for a URL of that origin."""
+        found = self._origins.get(origin)
+        if found is None:
             return None
-        self._known.move_to_end(origin)
-        return known.standing(url)
+        self._origins.move_to_end(origin)
+        return found.standing(url)
 
-    def remember(self, copy: RobotsCopy, url: str, detail: str = "") -> Standing:
-        rules = parse(copy.body).for_agent(AGENT) if copy.access in _USABLE else None
-        known = _Known(rules, copy.expires_at, copy.failures, detail, copy.busy_until, copy.busy_answers)
-        self._forget(copy.origin)
-        self._known[copy.origin] = known
-        self._rules += _rule_count(known)
-        while len(self._known) > ORIGINS_KEPT or (self._rules > RULES_KEPT and len(self._known) > 1):
-            self._forget(next(iter(self._known)))
-        return known.standing(url)
+    @staticmethod
+    def is_long(copy: RobotsCopy) -> bool:
+        """Whether `remember` has to wait for a thread."""
+        return len(copy.body) > SHORT_BYTES
+
+    async def remember(self, copy: RobotsCopy, url: str) -> Standing:
+        """Take in what the store has; the standing of a URL of its origin."""
+        if copy.access not in _USABLE:
+            return self._keep(copy, None).standing(url)
+        return self._keep(copy, await self._reader.compile(copy.body) if copy.body else _NO_RULES).standing(url)
 
     async def ask(
         self, url: Url, before: Standing | None, answers: list[Answer], limits: RobotsLimits
@@ -135,36 +142,51 @@ class RobotsCache:
         heard = await request_robots(self._client, url, answers, limits)
         if isinstance(heard, Failure):
             return heard
+        access, detail, rules, body = heard.access, heard.detail, None, b""
+        if heard.answer is not None:
+            read = await self._reader.read(heard.answer)
+            rules, body, detail = read.rules, read.body, read.detail
+            if rules is None:
+                access = Access.DISALLOW_ALL
+        elif access is Access.ALLOW_ALL:
+            rules = _NO_RULES
         now = self._clock.latest()
         failures = 0 if before is None else before.failures
-        if heard.access.value in _USABLE:
-            copy = RobotsCopy(
-                origin=url.origin,
-                access=heard.access.value,
-                body=heard.body,
-                fetched_at=now,
-                expires_at=now + COPY_LIMIT_SECONDS,
-                busy_until=0.0 if before is None else before.busy_until,
-                busy_answers=0 if before is None else before.busy_answers,
-            )
-        else:
-            copy = RobotsCopy(
-                origin=url.origin,
-                access=heard.access.value,
-                expires_at=now + self._hold_seconds(heard, failures),
-                failures=failures + 1,
-                busy_until=0.0 if before is None else before.busy_until,
-                busy_answers=0 if before is None else before.busy_answers,
-            )
+        is_usable = rules is not None
+        copy = RobotsCopy(
+            origin=url.origin,
+            access=access.value,
+            body=body,
+            fetched_at=now if is_usable else 0.0,
+            expires_at=now + (COPY_LIMIT_SECONDS if is_usable else self._hold_seconds(heard, failures)),
+            failures=0 if is_usable else failures + 1,
+            busy_until=0.0 if before is None else before.busy_until,
+            busy_answers=0 if before is None else before.busy_answers,
+        )
         self._save(copy)
-        return self.remember(copy, url.text, heard.detail)
+        return self._keep(copy, rules, detail).standing(url.text)
 
     def note_busy(self, origin: str, until: float, answers: int) -> None:
         """Until when an origin asked for no requests, with so many busy answers in a row; 0 and 0 after a good one."""
-        known = self._known.get(origin)
+        known = self._origins.get(origin)
         if known is not None:
             known.busy_until, known.busy_answers = until, answers
         self._save_busy(origin, until, answers)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _keep(self, copy: RobotsCopy, rules: Rules | None, detail: str = "") -> _Origin:
+        size_bytes = _ORIGIN_BYTES + 2 * len(copy.origin) + len(detail)
+        if rules is not None and rules is not _NO_RULES:
+            size_bytes += rules.size_bytes
+        kept = _Origin(rules, copy.expires_at, copy.failures, detail, copy.busy_until, copy.busy_answers, size_bytes)
+        self._forget(copy.origin)
+        self._origins[copy.origin] = kept
+        self._used_bytes += size_bytes
+        while self._used_bytes > CACHE_BYTES:
+            self._forget(next(iter(self._origins)))
+        return kept
 
     def _hold_seconds(self, heard: Heard, failures: int) -> float:
         if failures + 1 >= ROBOTS_TRIES:
@@ -173,10 +195,6 @@ class RobotsCache:
         return robots_hold(failures, self._chance(), self._settings) if wish is None else wish
 
     def _forget(self, origin: str) -> None:
-        known = self._known.pop(origin, None)
-        if known is not None:
-            self._rules -= _rule_count(known)
-
-
-def _rule_count(known: _Known) -> int:
-    return 0 if known.rules is None else known.rules.rule_count
+        found = self._origins.pop(origin, None)
+        if found is not None:
+            self._used_bytes -= found.size_bytes

@@ -36,6 +36,25 @@ _TO_RESPELL = re.compile(
 _TO_ENCODE = re.compile(r"[^!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
 _ORIGIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^/?#]*")
 _ENCODED_SLASH = "%2F"
+_STARS = re.compile(rb"\*+")
+_CUT_CODE = re.compile(rb"%[0-9A-Fa-f]?\Z")
+
+#: Longest rule that is kept as it is: twice the longest line that Google reads, 16 times the longest URL by default.
+RULE_BYTES = 32 << 10
+#: Most wildcards of a rule. Real ones have five at most; each piece between two of them takes a hundred bytes compiled.
+MOST_WILDCARDS = 64
+#: Most rules with wildcards of one file. Each is asked for every URL, which comes to some milliseconds; a file with
+#: more of them for us disallows everything.
+MOST_PATTERNS = 10_000
+#: The size of a rule that was cut, for precedence: it beats every Allow.
+_CUT_SIZE = 1 << 30
+
+# What compiled rules take beside their strings, measured with tracemalloc and rounded up.
+_RULES_BYTES = 600
+_RECORD_BYTES = 130
+_LITERAL_BYTES = 60
+_PATTERN_BYTES = 240
+_STRING_BYTES = 56
 
 
 class Reason(StrEnum):
@@ -79,6 +98,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     field: Field
     value: bytes
     sure: bool = True
+    is_cut: bool = False
+    """By `bounded`: it matches more than its line says."""
 
     @property
     def allows(self) -> bool:
@@ -162,11 +183,8 @@ class Rules(msgspec.Struct, frozen=True):
     otherwise: Reason
     #: Seconds; None when the file asks for none.
     crawl_delay: float | None = None
-
-    @property
-    def rule_count(self) -> int:
-        """What a cache holds by keeping this; only the parsed part of a file bounds it (some fifty thousand)."""
-        return sum(len(r.literals) + len(r.wildcards) + len(r.slashed) for r in self.readings)
+    #: What a cache holds by keeping this, at most: a test compares it with what the interpreter allocates.
+    size_bytes: int = 0
 
     def verdict(self, url: str) -> Verdict:
         """`url` is a whole URL, or a path with or without query; any string gives an answer."""
@@ -194,6 +212,17 @@ def compared_target(url: str) -> str:
     return _spelled(path if path.startswith("/") else "/" + path)
 
 
+def bounded(value: bytes) -> tuple[bytes, bool]:
+    """A rule's path within our limits, and whether it was cut for that. If so, it matches at least what it did."""
+    if len(value) <= RULE_BYTES and value.count(b"*") <= MOST_WILDCARDS:
+        return value, False
+    cut = _STARS.sub(b"*", value[:RULE_BYTES])
+    if cut.count(b"*") > MOST_WILDCARDS:
+        cut = b"*".join(cut.split(b"*", MOST_WILDCARDS)[:MOST_WILDCARDS])
+    # What ends a pattern or an encoded octet must not be taken for more than it was.
+    return _CUT_CODE.sub(b"", cut.rstrip(b"*$")) + b"*", True
+
+
 def compile_pattern(octets: bytes) -> Pattern:
     """`*` is any run of octets and `$` at the end is the end; anything else, a `$` elsewhere too, is itself."""
     return _pattern(_cut(octets), anchored=octets.endswith(b"$"))
@@ -205,12 +234,15 @@ def compile_rules(rules: Iterable[Record]) -> Reading:
     wildcards: list[tuple[Pattern, Record]] = []
     slashed: list[tuple[Pattern, Record]] = []
     for rule in rules:
+        if len(wildcards) + len(slashed) > MOST_PATTERNS:
+            everything = Record(rule.line, Field.DISALLOW, b"*", is_cut=True)
+            return Reading({}, (), ((_pattern(["", ""], anchored=False, is_cut=True), everything),), ())
         parts = _cut(rule.value)
         anchored = rule.value.endswith(b"$")
         if b"?" in rule.value and (plain := _plain_slashes(parts)) is not None:
-            slashed.append((_pattern(plain, anchored=anchored), rule))
+            slashed.append((_pattern(plain, anchored=anchored, is_cut=rule.is_cut), rule))
         elif anchored or len(parts) > 1:
-            wildcards.append((_pattern(parts, anchored=anchored), rule))
+            wildcards.append((_pattern(parts, anchored=anchored, is_cut=rule.is_cut), rule))
         elif (known := literals.get(parts[0])) is None or (rule.allows and not known.allows):
             literals[parts[0]] = rule
     for patterns in (wildcards, slashed):
@@ -236,10 +268,10 @@ def _plain_slashes(parts: list[str]) -> list[str] | None:
     return [*parts[:marked], path + mark + first, *others]
 
 
-def _pattern(parts: list[str], *, anchored: bool) -> Pattern:
+def _pattern(parts: list[str], *, anchored: bool, is_cut: bool = False) -> Pattern:
     head, *pieces = parts
     starred = bool(pieces)
-    size = sum(map(len, parts)) + len(pieces) + anchored
+    size = _CUT_SIZE if is_cut else sum(map(len, parts)) + len(pieces) + anchored
     tail = pieces.pop() if starred and anchored else ""
     # A run of `*` is one `*`: the empty pieces between them would match anywhere.
     found = tuple([piece for piece in pieces if piece])
@@ -257,6 +289,26 @@ def _longer(
         if pattern.longest in target and (pattern.size > size or rule.allows) and pattern.matches(target):
             return rule, pattern.size
     return best, size
+
+
+def rules_bytes(readings: Iterable[Reading]) -> int:
+    """What the compiled rules of one file take, at most."""
+    total = _RULES_BYTES
+    records: dict[int, int] = {}
+    for reading in readings:
+        total += sum(_LITERAL_BYTES + _string_bytes(text) for text in reading.literals)
+        # Readings share their records.
+        records |= {id(rule): len(rule.value) for rule in reading.literals.values()}
+        for pattern, rule in (*reading.wildcards, *reading.slashed):
+            total += _PATTERN_BYTES + _string_bytes(pattern.head) + _string_bytes(pattern.tail)
+            total += sum(8 + _string_bytes(piece) for piece in pattern.pieces)
+            records[id(rule)] = len(rule.value)
+    return total + _RECORD_BYTES * len(records) + sum(records.values())
+
+
+def _string_bytes(text: str) -> int:
+    # The interpreter has each string of one character once.
+    return _STRING_BYTES + len(text) if len(text) > 1 else 0
 
 
 def _spelled(text: str) -> str:

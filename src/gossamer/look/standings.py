@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gossamer.config import Settings
 from gossamer.fetch.robots import Access, parse
-from gossamer.fetch.robots_cache import AGENT
+from gossamer.fetch.robots_file import AGENT
 from gossamer.frontier.politeness import ROBOTS_TRIES
 from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import SiteState
