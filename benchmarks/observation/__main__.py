@@ -129,6 +129,8 @@ class Own:
             waiting=60,
             outcomes=dict.fromkeys(list(Reason)[:20], 1000),
             received_bytes=10**9,
+            in_flight_bytes=10**7,
+            in_flight_waiting=0,
             robots_asked=1000,
             backpressure_soft=1,
             backpressure_hard=0,

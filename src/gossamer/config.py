@@ -22,6 +22,8 @@ WORDING = "wording"
 SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
 SIZE_OR_NONE_WORDING = "a number of bytes, such as 1048576 or 1MiB; 0 is none"
 PATTERN_WORDING = "a regular expression of RE2"
+#: The most that a visit can receive beside its page: robots.txt with its redirects (7 MiB), and one read.
+ROBOTS_ALLOWANCE_BYTES = 8 << 20
 _ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}"
 
 
@@ -283,6 +285,15 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_rate_bytes: Annotated[
         int, Meta(ge=0, description="Fewest bytes a second that a body must come with after its first ten seconds.")
     ] = msgspec.field(default=1024, name="min_rate")
+    max_in_flight_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Most bytes of bodies that each fetcher process holds in memory, from being received until they"
+            " are written to the spool. When it is used up, connections are not read until there is room.",
+            extra={WORDING: SIZE_WORDING},
+        ),
+    ] = 256 << 20
 
 
 class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -475,3 +486,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sinks: SinkSettings = SinkSettings()
     run: RunSettings = RunSettings()
     report: ReportSettings = ReportSettings()
+
+    def check(self) -> None:
+        """Refuse what makes no sense together."""
+        largest_bytes = self.parse.max_body_bytes
+        least_bytes = 2 * (largest_bytes + ROBOTS_ALLOWANCE_BYTES)
+        if self.fetch.max_in_flight_bytes < least_bytes:
+            raise UsageError(
+                f"max_in_flight_bytes = {self.fetch.max_in_flight_bytes} is too small for max_body = {largest_bytes}:"
+                f" give at least {least_bytes}, or a smaller max_body"
+            )

@@ -723,6 +723,7 @@ class FaultyClient(Client):
     """The network's edge, out of order for a while: `fails` says what becomes of a request, None lets it pass."""
 
     def __init__(self, client: Client, fails: Callable[[Url], Failure | None]) -> None:
+        self.budget = client.budget
         self._client = client
         self._fails = fails
 

@@ -9,7 +9,8 @@ import pytest
 import uvloop
 
 from gossamer.config import FetchSettings
-from gossamer.fetch.connection import Connection
+from gossamer.fetch.byte_budget import ByteBudget
+from gossamer.fetch.connection import BUFFER_BYTES, Connection
 from gossamer.fetch.exchange import Exchange
 from gossamer.fetch.response import Response
 
@@ -32,6 +33,9 @@ class Recorder:
         self.connection.send(self._to_send[:-1])
         self.connection.send(self._to_send[-1:])
 
+    def room(self) -> int:
+        return BUFFER_BYTES
+
     def received(self, data: memoryview) -> None:
         self.heard += data
 
@@ -47,7 +51,9 @@ class Recorder:
 
 async def connect(endpoint: tuple[str, int], to_send: bytes = b"?") -> Recorder:
     recorder = Recorder(to_send)
-    recorder.connection = Connection(asyncio.get_running_loop(), endpoint, recorder, memoryview(bytearray(1 << 10)))
+    recorder.connection = Connection(
+        asyncio.get_running_loop(), endpoint, recorder, memoryview(bytearray(BUFFER_BYTES))
+    )
     async with asyncio.timeout(60):
         await recorder.told
     assert recorder.connection.descriptor is None
@@ -128,8 +134,9 @@ def test_an_answer_is_freed_with_its_exchange_and_not_by_the_garbage_collector()
                 stream=None,
                 ends_at=loop.time() + 100,
                 sent=lambda: None,
+                budget=ByteBudget(1 << 30, largest_body_bytes=1 << 20, readers=1),
             )
-            exchange.connect(server.sockets[0].getsockname(), memoryview(bytearray(1 << 10)))
+            exchange.connect(server.sockets[0].getsockname(), memoryview(bytearray(BUFFER_BYTES)))
             await exchange.ended
             assert exchange.response.body == b"ok"
             assert responses() == before + 1

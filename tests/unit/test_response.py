@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gossamer.config import FetchSettings
+from gossamer.fetch.byte_budget import ByteBudget
 from gossamer.fetch.exchange import GRACE_SECONDS, OTHER_BODY_SECONDS, WINDOW_SECONDS, Exchange
 from gossamer.fetch.media_types import is_wanted, is_wanted_by_start
 from gossamer.fetch.response import HEAD_BYTES, MOST_HEADERS, OTHER_BODY_BYTES, Response
@@ -237,6 +238,8 @@ def test_html_is_known_by_how_it_begins() -> None:
 # Time. The clock of an exchange stands still; `check` is told what time it is.
 
 NOW = 1000.0
+#: Large enough for all that is played here.
+BUDGET = ByteBudget(1 << 30, largest_body_bytes=1 << 20, readers=100)
 
 
 @pytest.fixture
@@ -255,6 +258,7 @@ def exchange(play: Callable[[Exchange, float], None], settings: FetchSettings, e
             stream=None,
             ends_at=NOW + ends_in,
             sent=lambda: None,
+            budget=BUDGET,
         )
         found.connected()
         play(found, NOW)
@@ -281,6 +285,7 @@ def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
             stream=None,
             ends_at=NOW + 60,
             sent=lambda: None,
+            budget=BUDGET,
         )
         found.check(NOW + 2.9)
         assert not found.ended.done()
@@ -385,6 +390,7 @@ def test_a_fault_of_ours_reaches_whoever_waits_and_leaves_nothing_open() -> None
                 stream=None,
                 ends_at=loop.time() + 60,
                 sent=fail,
+                budget=BUDGET,
             )
             found.connect(server.getsockname(), memoryview(bytearray(64)))
             assert found.descriptor is not None

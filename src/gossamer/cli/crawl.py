@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     scope_flag(arguments)
     settings = flags.settings(arguments)
     settings.identity.user_agent("")  # refuses to crawl for nobody, before anything is made
+    settings.check()
     exclusions = read_exclusions(arguments.exclude_file)
     data = DataDirectory(Path(arguments.data_dir or time.strftime("crawl-%Y%m%d-%H%M%S")))
     is_new = not data.root.exists()

@@ -15,8 +15,9 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from gossamer.config import FetchSettings
+from gossamer.config import FetchSettings, ParseSettings, Settings
 from gossamer.fetch.addresses import AddressPolicy, ports_of
+from gossamer.fetch.byte_budget import ByteBudget, budget_for, current_visit
 from gossamer.fetch.connection import BUFFER_BYTES
 from gossamer.fetch.exchange import Exchange
 from gossamer.fetch.meter import UNMEASURED, FetchMeter, FetchType
@@ -47,6 +48,8 @@ class Failure(msgspec.Struct, frozen=True):
     times: PhaseTimes
     was_sent: bool
     """The site was connected to, or it was tried: it counts as a request."""
+    gave_up_waiting: bool = False
+    """The fetcher had no room for the body: an OUR_SHORTAGE that passes as bodies are written, and needs no pause."""
 
 
 class _Accepted(NamedTuple):
@@ -70,7 +73,10 @@ class Client:
         user_agent: str,
         forbidden_endpoints: frozenset[tuple[str, int]] = frozenset(),
         meter: FetchMeter = UNMEASURED,
+        budget: ByteBudget | None = None,
     ) -> None:
+        """Without a budget of its own it has the settings' and room for the largest body by default."""
+        self.budget = budget_for(Settings(fetch=settings, parse=ParseSettings())) if budget is None else budget
         self._settings = settings
         self._fixed_headers = f"User-Agent: {user_agent}\r\nAccept-Encoding: gzip, br, zstd\r\nConnection: close\r\n"
         self._policy = AddressPolicy(
@@ -178,13 +184,14 @@ class Client:
                 None if connected_at is None else connected_at - resolved_at,
                 exchange.tls_seconds,
                 exchange.first_byte_seconds,
-                time.monotonic() - began_at,
+                time.monotonic() - began_at - exchange.waited_seconds,
             )
             if response.failure is None:
                 return self._answer(url, fetched_at, exchange, address, times)
             reason, detail = response.failure
             is_ours = connected_at is None and reason is Reason.OUR_SHORTAGE
-            failure = Failure(reason, detail, address, times, was_sent=failure.was_sent or not is_ours)
+            was_sent = failure.was_sent or not is_ours
+            failure = Failure(reason, detail, address, times, was_sent, exchange.gave_up_waiting)
             if is_ours or connected_at is not None:
                 break
         return failure
@@ -252,17 +259,26 @@ class Client:
             stream=TlsStream(self._context, url.host.strip("[]")) if url.scheme == "https" else None,
             ends_at=ends_at,
             sent=partial(self._meter.sent, fetch_type),
+            budget=self.budget,
+            fetch_type=fetch_type,
+            holder=current_visit(),
         )
 
     async def _run(self, exchange: Exchange, endpoint: tuple[str, int]) -> None:
-        """Until it is over; nothing of it is open after that, also if this is cancelled."""
+        """Until it is over; nothing of it is open after that, also if this is cancelled.
+
+        The bytes of an answer stay counted in the budget; whoever has written or dropped it gives them back.
+        """
         self._exchanges.add(exchange)
+        is_answer = False
         try:
             exchange.connect(endpoint, self._buffer)
             await exchange.ended
+            is_answer = exchange.response.failure is None
         finally:
             exchange.abort()
             self._exchanges.discard(exchange)
+            self.budget.ended(exchange, is_kept=is_answer)
 
     def _accept(self, media_types: frozenset[str] | None) -> _Accepted:
         """A crawl has one or two sets of media types, so all of them are kept."""

@@ -5,6 +5,7 @@ before it can be given up, and closes its socket some time after it was told to.
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -19,6 +20,9 @@ class Listener(Protocol):
     """Who is told of what happens on a connection: an exchange. Whatever it raises is its own, see `broke`."""
 
     def connected(self) -> None: ...
+
+    def room(self) -> int:
+        """How many bytes may be read now; 0 stops the reading until `resume`."""
 
     def received(self, data: memoryview) -> None:
         """`data` is gone when this returns."""
@@ -93,6 +97,15 @@ class Connection:
         self._descriptor = -1
         self._socket.close()
 
+    def resume(self) -> None:
+        """Read again, after there was no room for it: now, and whenever something comes."""
+        if self._descriptor < 0:
+            return
+        self._loop.add_reader(self._descriptor, self._take, self._read)
+        # The listener has been told of a fault. Whoever calls this has just made room, and has no part in it.
+        with contextlib.suppress(Exception):
+            self._take(self._read)
+
     # What the loop calls, each by way of `_take`.
 
     def _take(self, step: Callable[[], None]) -> None:
@@ -117,7 +130,12 @@ class Connection:
         self._listener.connected()
 
     def _read(self) -> None:
-        received = self._socket.recv_into(self._buffer)
+        room = self._listener.room()
+        if not room:
+            # What the other side sends waits in the kernel; when its buffer is full, TCP holds the sender back.
+            self._loop.remove_reader(self._descriptor)
+            return
+        received = self._socket.recv_into(self._buffer, room)
         if received:
             self._listener.received(self._buffer[:received])
         else:

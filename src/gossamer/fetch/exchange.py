@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 
 from gossamer.config import FetchSettings
-from gossamer.fetch.connection import Connection
+from gossamer.fetch.byte_budget import ByteBudget
+from gossamer.fetch.connection import BUFFER_BYTES, Connection
+from gossamer.fetch.meter import FetchType
 from gossamer.fetch.response import Response
 from gossamer.fetch.tls import TlsStream
 from gossamer.fetch.translation import describe, reason_for
@@ -30,6 +32,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_budget",
         "_connection",
         "_ends_at",
         "_is_ipv6",
@@ -40,14 +43,22 @@ class Exchange:
         "_sent",
         "_settings",
         "_stream",
+        "_waiting_since",
         "_window_ends_at",
         "_window_least_bytes",
+        "body_bytes",
         "connected_at",
         "ended",
+        "fetch_type",
         "first_byte_seconds",
+        "gave_up_waiting",
+        "holder",
+        "is_waiting",
         "request",
         "response",
         "tls_seconds",
+        "wait_number",
+        "waited_seconds",
     )
 
     def __init__(
@@ -60,7 +71,11 @@ class Exchange:
         stream: TlsStream | None,
         ends_at: float,
         sent: Callable[[], None],
+        budget: ByteBudget,
+        fetch_type: FetchType = "page",
+        holder: object = None,
     ) -> None:
+        """`holder` is the visit that it belongs to; by default it is one by itself."""
         self.ended: asyncio.Future[None] = loop.create_future()
         self.connected_at: float | None = None
         """By the loop's clock; None if it never was."""
@@ -68,6 +83,17 @@ class Exchange:
         self.first_byte_seconds: float | None = None
         self.request = request
         self.response = response
+        self.body_bytes = 0
+        """Counted in the budget."""
+        self.fetch_type = fetch_type
+        self.holder = object() if holder is None else holder
+        self.is_waiting = False
+        self.wait_number = 0
+        self.waited_seconds = 0.0
+        """For room in the budget; time that is not the site's."""
+        self.gave_up_waiting = False
+        self._waiting_since = 0.0
+        self._budget = budget
         self._loop = loop
         self._settings = settings
         self._stream = stream
@@ -110,7 +136,13 @@ class Exchange:
         """Ends it where time is up or the body too slow."""
         if self.response.is_over:
             return
-        if now >= self._phase_ends_at:
+        if self.is_waiting:
+            # No time of the site's passes. But nobody waits for ever, and the server has a limit of its own.
+            if now - self._waiting_since + self.waited_seconds >= self._settings.fetch_timeout_seconds:
+                self.gave_up_waiting = True
+                self.response.fail(Reason.OUR_SHORTAGE, "no room for its body within max_in_flight_bytes")
+                self._end_if_over()
+        elif now >= self._phase_ends_at:
             self._give_up(now)
         elif self._window_ends_at and now >= self._window_ends_at:
             if self.response.body_bytes < self._window_least_bytes:
@@ -142,13 +174,22 @@ class Exchange:
         else:
             self._enter("TLS handshake", self._settings.tls_timeout_seconds)
             self.connected_at = self._phase_began_at
-            self._go_on(self._stream, b"")
+            self._take_in(self._stream, b"")
+
+    def room(self) -> int:
+        budget = self._budget
+        if budget.used_bytes < budget.free_below_bytes:
+            return BUFFER_BYTES
+        room = budget.room(self)
+        if not room:
+            self._waiting_since = time.monotonic()
+        return room
 
     def received(self, data: memoryview) -> None:
         if self._stream is None:
             self._feed(data)
         else:
-            self._go_on(self._stream, data)
+            self._take_in(self._stream, data)
 
     def finished(self) -> None:
         if self._stream is not None and not self._stream.is_established:
@@ -169,7 +210,20 @@ class Exchange:
         if not self.ended.done():
             self.ended.set_exception(fault)
 
-    def _go_on(self, stream: TlsStream, data: bytes | memoryview) -> None:
+    # What the budget calls.
+
+    def go_on(self) -> None:
+        seconds = time.monotonic() - self._waiting_since
+        self.waited_seconds += seconds
+        self._ends_at += seconds
+        self._phase_began_at += seconds
+        self._phase_ends_at += seconds
+        if self._window_ends_at:
+            self._window_ends_at += seconds
+        if self._connection is not None:
+            self._connection.resume()
+
+    def _take_in(self, stream: TlsStream, data: bytes | memoryview) -> None:
         try:
             stream.take(data)
             if not stream.is_established:
@@ -202,6 +256,8 @@ class Exchange:
     def _feed(self, data: bytes | memoryview) -> None:
         response = self.response
         response.feed(data)
+        self._budget.used_bytes += response.body_bytes - self.body_bytes
+        self.body_bytes = response.body_bytes
         if self.first_byte_seconds is None and response.is_head_complete:
             began_at = self._phase_began_at
             self._enter("end of the body", math.inf if response.is_success else OTHER_BODY_SECONDS)

@@ -14,6 +14,7 @@ from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Feeder
 from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache
+from gossamer.fetch.robots_copies import RobotsCopies
 from gossamer.fetch.server_addresses import ServerAddresses
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
@@ -23,6 +24,7 @@ from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.pressure import Pressure, State
+from gossamer.spool.room import SpoolRoom
 from gossamer.spool.writer import SegmentWriter
 
 #: Between two exchanges with the store. A site without a delay waits half of it on average, and at a thousand pages a
@@ -36,6 +38,8 @@ _GROWTH_SHARE = 10
 
 #: What is in flight when a drain begins may end within this time.
 DRAIN_SECONDS = 5.0
+#: At a drain, copies of robots.txt that are not saved yet get so long; those that are left are asked for again.
+_COPIES_SECONDS = 2.0
 
 
 class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +53,10 @@ class FetcherStatistics(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int]
     """By reason, those that went back included."""
     received_bytes: int
+    in_flight_bytes: int
+    """Bytes of bodies in memory: received, and not yet in the spool."""
+    in_flight_waiting: int
+    """Connections that are not read because `in_flight_bytes` is at its limit."""
     robots_asked: int
     backpressure_soft: int
     backpressure_hard: int
@@ -91,10 +99,15 @@ class Fetcher:
         self._most_workers = settings.fetch.fetcher_workers
         self._pressure = Pressure(settings.spool, random.random, meter.pressed)
         self._shortage = Shortage(meter)
-        self._deliveries = Deliveries(store, writer, self._shortage, meter)
+        self._budget = client.budget
+        room = SpoolRoom(spool, settings.spool.spool_bytes)
+        self._deliveries = Deliveries(
+            store=store, writer=writer, shortage=self._shortage, budget=self._budget, room=room, meter=meter
+        )
+        self._copies = RobotsCopies(store)
         self._slots = HeldSlots(store, owner, slots, delay_seconds=settings.politeness.delay_seconds)
         self._robots = RobotsCache(
-            client, self._slots.clock, settings.politeness, self._deliveries.save, self._deliveries.save_busy
+            client, self._slots.clock, settings.politeness, self._copies.save, self._copies.save_busy
         )
         self._addresses = ServerAddresses(
             gap_seconds=settings.politeness.address_gap_seconds,
@@ -108,6 +121,9 @@ class Fetcher:
             spool=spool,
             slots=self._slots,
             robots=self._robots,
+            copies=self._copies,
+            deliveries=self._deliveries,
+            budget=self._budget,
             shortage=self._shortage,
             pressure=self._pressure,
         )
@@ -132,13 +148,21 @@ class Fetcher:
         await self._slots.renew()
         try:
             async with asyncio.TaskGroup() as group:
-                keeper = group.create_task(self._slots.keep())
+                keepers = [
+                    group.create_task(work)
+                    for work in (self._slots.keep(), self._deliveries.write_segments(), self._copies.run())
+                ]
                 while not self._drained.is_set():
                     await self._tick(group)
                 await self._wind_up()
-                keeper.cancel()
+                for keeper in keepers:
+                    keeper.cancel()
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
+        finally:
+            self._feeder.close()
+            self._deliveries.close()
+            self._robots.close()
 
     def drain(self) -> None:
         """No new leases; what is in flight gets `DRAIN_SECONDS`, the rest goes back. Then `run` returns."""
@@ -157,9 +181,11 @@ class Fetcher:
             slots=len(self._slots.epochs),
             workers=len(self._tasks),
             in_flight=self._worker.busy,
-            waiting=self._feeder.queue.qsize(),
+            waiting=self._feeder.waiting,
             outcomes=dict(self._deliveries.outcomes),
             received_bytes=self._deliveries.received_bytes,
+            in_flight_bytes=self._budget.used_bytes,
+            in_flight_waiting=self._budget.waiting,
             robots_asked=self._robots.asked,
             backpressure_soft=self._pressure.soft_events,
             backpressure_hard=self._pressure.hard_events,
@@ -199,9 +225,8 @@ class Fetcher:
             self._tasks.append(group.create_task(self._worker.run(self._feeder.queue)))
 
     async def _wind_up(self) -> None:
-        queue = self._feeder.queue
-        while not queue.empty():
-            self._worker.hand_back(queue.get_nowait().lease)
+        for lease in await self._feeder.taken_back():
+            self._worker.hand_back(lease)
         until = time.monotonic() + DRAIN_SECONDS
         while self._worker.busy and time.monotonic() < until:
             await self._deliveries.send()
@@ -211,4 +236,5 @@ class Fetcher:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._deliveries.send(everything=True)
+        await self._copies.flush(_COPIES_SECONDS)
         await self._slots.give_up()

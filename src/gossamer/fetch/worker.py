@@ -247,7 +247,7 @@ class Worker:
         if failure.reason is Reason.SERVER_ADDRESS and visit.turn is not None:
             self._hold(visit, Destination.HEAD, failure.reason, visit.turn.until, failure.detail)
             return
-        if failure.reason is Reason.OUR_SHORTAGE:
+        if failure.reason is Reason.OUR_SHORTAGE and not failure.gave_up_waiting:
             self._shortage.met(failure.detail)
         self._end(
             visit,

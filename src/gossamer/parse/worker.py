@@ -39,10 +39,10 @@ from gossamer.sinks.commit import Committer
 from gossamer.sinks.sink import Entry, Sink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.recovery import return_claimed
-from gossamer.spool.segment import DamagedSegment, read_segment, segment_id
+from gossamer.spool.segment import DamagedSegment, parse_name, read_segment, segment_id
 
-#: Until a commit the segments stay on the disk, where no limit of the spool counts them. A thousand usual pages come to
-#: a tenth.
+#: Until a commit its segments stay in the spool. A thousand usual pages come to a tenth of this; where the spool is
+#: small, all parsers together keep half of it at most, so that it never waits for a commit that waits for more pages.
 COMMIT_BYTES = 256 << 20
 #: A batch that has come to so many characters is not filled further: forty pages of a megabyte each, with links that
 #: are as long as links may be, would not fit into a parser. Usual ones come to a quarter.
@@ -133,7 +133,9 @@ class Parser:
         note: PageNote,
         meter: ParseMeter = UNMEASURED,
         suspects: Collection[tuple[str, int]] = frozenset(),
+        parsers: int = 1,
     ) -> None:
+        """`parsers` is how many share the spool."""
         self._name = name
         self._settings = settings
         self._store = store
@@ -151,6 +153,7 @@ class Parser:
         self._statistics = ParserStatistics()
         self._uncommitted_outcomes = 0
         self._uncommitted_bytes = 0
+        self._commit_bytes = min(COMMIT_BYTES, settings.spool.spool_bytes // (2 * parsers))
         self._uncommitted_since: float | None = None
         self._disk_seconds = FIRST_DISK_SECONDS
         self._is_commit_wanted = False
@@ -294,14 +297,15 @@ class Parser:
             statistics.outcomes += len(batch.finished)
             # Those that are no pages count too: their segments and their URLs wait for the commit just the same.
             self._uncommitted_outcomes += len(batch.finished)
-            self._uncommitted_bytes += sum(finished.received_bytes for finished in batch.finished)
+            name = parse_name(batch.segment.name)
+            self._uncommitted_bytes += 0 if name is None else name.size_bytes
             if self._uncommitted_since is None:
                 self._uncommitted_since = time.monotonic()
 
     def _is_commit_due(self) -> bool:
         return self._uncommitted_since is not None and (
             self._uncommitted_outcomes >= self._settings.sinks.commit_pages
-            or self._uncommitted_bytes >= COMMIT_BYTES
+            or self._uncommitted_bytes >= self._commit_bytes
             or time.monotonic() - self._uncommitted_since >= self._settings.sinks.commit_interval_seconds
         )
 

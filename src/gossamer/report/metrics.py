@@ -218,6 +218,11 @@ TOLD = (
     _gauge("crawler_received_bytes_per_second", "Bytes of bodies received."),
     # The processes.
     _gauge("crawler_active_workers", "Requests in flight."),
+    _gauge("crawler_in_flight_bytes", "Bytes of bodies in the memory of fetchers: received, and not yet in the spool."),
+    _gauge(
+        "crawler_in_flight_waiting",
+        "Connections that are not read because a fetcher is at `max_in_flight_bytes`.",
+    ),
     _gauge("crawler_workers", "Workers that there are, busy or not."),
     _gauge("crawler_active_parser_workers", "Parser processes that are alive."),
     _counter("crawler_process_restarts_total", "Processes of this run that died and were started again."),

@@ -117,6 +117,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_second: float = 0.0
     """Received, bodies alone."""
     in_flight: int = 0
+    in_flight_bytes: int = 0
+    """Bytes of bodies in the memory of fetchers."""
+    in_flight_waiting: int = 0
+    """Connections that wait for room for their bodies."""
     workers: int = 0
     backlog_pages: int = 0
     """Fetched, and waiting for a parser."""

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import msgspec
 
+from gossamer.fetch.byte_budget import budget_for
 from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.report.lag import LoopLag
@@ -71,6 +72,7 @@ def fetcher_work(workshop: Workshop, orders: Orders) -> FetcherWork:
         user_agent=workshop.settings.identity.user_agent(version("gossamer")),
         forbidden_endpoints=workshop.store_endpoints | frozenset(orders.forbidden),
         meter=counting,
+        budget=budget_for(workshop.settings),
     )
     fetcher = Fetcher(
         owner=orders.owner,

@@ -153,6 +153,8 @@ class Observation:
             admitted_per_second=admitted / gains.seconds,
             bytes_per_second=gains.rate(_RECEIVED),
             in_flight=sum(_number(report, "in_flight") for report in fetchers),
+            in_flight_bytes=sum(_number(report, "in_flight_bytes") for report in fetchers),
+            in_flight_waiting=sum(_number(report, "in_flight_waiting") for report in fetchers),
             workers=sum(_number(report, "workers") for report in fetchers),
             backlog_pages=backlog.pages,
             backlog_bytes=backlog.bytes,

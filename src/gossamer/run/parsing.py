@@ -10,6 +10,7 @@ from gossamer.parse.worker import Parser
 from gossamer.report.resources import collect_garbage_seldom, own_usage
 from gossamer.run.meters import ParseCounting
 from gossamer.run.orders import Command, Numbers, Orders, Report
+from gossamer.run.places import process_counts
 from gossamer.run.sinks import made_sinks
 from gossamer.run.stores import store_numbers
 from gossamer.run.wiring import Workshop
@@ -58,6 +59,7 @@ def parser_work(workshop: Workshop, orders: Orders) -> ParserWork:
         settings=workshop.settings,
         store=workshop.store,
         spool=workshop.spool,
+        parsers=process_counts(workshop.settings)[1],
         committer=Committer(workshop.data.root, orders.name, workshop.store, sinks),
         sinks=sinks,
         rules=workshop.rules,

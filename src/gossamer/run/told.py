@@ -33,6 +33,8 @@ def told(sample: Sample, run: int, condition: Condition) -> Told:
         "crawler_parser_pages_per_second": sample.parsed_per_second,
         "crawler_received_bytes_per_second": sample.bytes_per_second,
         "crawler_active_workers": sample.in_flight,
+        "crawler_in_flight_bytes": sample.in_flight_bytes,
+        "crawler_in_flight_waiting": sample.in_flight_waiting,
         "crawler_workers": sample.workers,
         "crawler_active_parser_workers": len(parsers),
         "crawler_process_restarts_total": sample.restarts,

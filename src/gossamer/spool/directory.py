@@ -55,6 +55,16 @@ class SpoolDirectory:
         names = segments_in(self.ready)
         return Backlog(sum(name.outcomes for name in names), sum(name.size_bytes for name in names))
 
+    def used_bytes(self) -> int:
+        """Of all segments but those in quarantine. One that is moved meanwhile may count twice, and is never missed."""
+        folders = [self.open, self.ready, *self.claimed_folders()]
+        total = 0
+        for folder in folders:
+            # That of a parser that has just left may be gone.
+            with contextlib.suppress(FileNotFoundError):
+                total += sum(name.size_bytes for name in segments_in(folder))
+        return total
+
     def claim(self, parser: str) -> Path | None:
         """The oldest segment that is ready, now in this parser's folder; None if there is none."""
         home = self.claimed / parser

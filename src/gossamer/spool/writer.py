@@ -1,8 +1,13 @@
-"""A fetcher's end of the spool: outcomes are gathered in memory, written as one file, and handed over by a rename."""
+"""A fetcher's end of the spool: outcomes are gathered in memory, written to files, and handed over by a rename.
+
+However many outcomes are gathered before anybody writes them (the store may stand still meanwhile), they are gathered
+in pieces, each the content of one segment. So no segment exceeds its limit by more than one outcome.
+"""
 
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Collection
 from pathlib import Path
 
@@ -48,10 +53,30 @@ class ClosedSegment(msgspec.Struct, frozen=True):
         self.spool.publish(self.path)
 
 
+class Piece:
+    """The outcomes of one segment, encoded, before they are in a file."""
+
+    __slots__ = ("body_bytes", "due_at", "frames", "moves", "size_bytes")
+
+    def __init__(self) -> None:
+        # Not one buffer: that would be asked of the system anew for each segment, which costs more than all the rest.
+        self.frames: list[bytes] = [MAGIC]
+        self.size_bytes = len(MAGIC)
+        self.moves: list[Move] = []
+        self.body_bytes = 0
+        """Bytes of bodies in it, as its outcomes were added with."""
+        self.due_at = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.moves) >= SEGMENT_OUTCOMES or self.size_bytes >= SEGMENT_BYTES
+
+
 class SegmentWriter:
     """Holds the outcomes of one fetcher that are in no file yet; they are lost with the process, and fetched again.
 
-    The fetcher adds, and closes the segment when it is due. No id is ever used twice. It never talks to the store.
+    The event loop adds outcomes and takes pieces; `write` may run in a thread, one call at a time. A piece that could
+    not be written is put back. No id is ever used twice. It never talks to the store.
     """
 
     def __init__(self, spool: SpoolDirectory, run: int, fetcher: int) -> None:
@@ -59,51 +84,74 @@ class SegmentWriter:
         self._run = run
         self._fetcher = fetcher
         self._serials = iter(range(0))
-        # Not one buffer: that would be asked of the system anew for each segment, which costs more than all the rest.
-        self._frames: list[bytes] = [MAGIC]
-        self._size_bytes = len(MAGIC)
-        self._moves: list[Move] = []
-        self._due_at = 0.0
+        self._full: deque[Piece] = deque()
+        self._filling = Piece()
         self._statistics = WriterStatistics()
 
-    def add(self, outcome: Outcome, move: Move) -> None:
-        """`outcome` is encoded here and now, and not kept."""
-        if not self._moves:
-            self._due_at = time.monotonic() + SEGMENT_SECONDS
+    def add(self, outcome: Outcome, move: Move, body_bytes: int = 0) -> bool:
+        """`outcome` is encoded here and now, and not kept. Returns whether that has filled a piece."""
+        # May raise, and has changed nothing then.
         head, payload = frame(outcome)
-        self._frames += (head, payload)
-        self._size_bytes += len(head) + len(payload)
-        self._moves.append(move)
+        piece = self._filling
+        if not piece.moves:
+            piece.due_at = time.monotonic() + SEGMENT_SECONDS
+        piece.frames += (head, payload)
+        piece.size_bytes += len(head) + len(payload)
+        piece.moves.append(move)
+        piece.body_bytes += body_bytes
+        if not piece.is_full:
+            return False
+        self._full.append(piece)
+        self._filling = Piece()
+        return True
 
     @property
     def is_full(self) -> bool:
-        return len(self._moves) >= SEGMENT_OUTCOMES or self._size_bytes >= SEGMENT_BYTES
+        return bool(self._full)
 
     def is_due(self, monotonic_now: float) -> bool:
-        return bool(self._moves) and (self.is_full or monotonic_now >= self._due_at)
+        return bool(self._full) or (bool(self._filling.moves) and monotonic_now >= self._filling.due_at)
 
-    def close_segment(self) -> ClosedSegment | None:
-        """What was added since the last one; None if nothing was.
-
-        Raises OSError if the disk does not take it; then all is still here, and it may be called again.
-        """
-        if not self._moves:
+    def take(self, monotonic_now: float | None = None) -> Piece | None:
+        """The oldest piece that is due; without a time, the oldest of all."""
+        if self._full:
+            return self._full.popleft()
+        piece = self._filling
+        if not piece.moves or (monotonic_now is not None and monotonic_now < piece.due_at):
             return None
-        name = SegmentName(self._run, self._next_serial(), self._fetcher, len(self._moves), self._size_bytes)
+        self._filling = Piece()
+        return piece
+
+    def put_back(self, piece: Piece) -> None:
+        """What was taken last could not be written."""
+        self._full.appendleft(piece)
+
+    def write(self, piece: Piece) -> ClosedSegment:
+        """Into a file in `open/`. Raises OSError if the disk does not take it; then nothing of it is there."""
+        name = SegmentName(self._run, self._next_serial(), self._fetcher, len(piece.moves), piece.size_bytes)
         path = self._spool.open / str(name)
         try:
-            _write(path, self._frames)
+            _write(path, piece.frames)
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             raise
-        closed = ClosedSegment(self._spool, path, self._moves)
         counted = self._statistics
         self._statistics = WriterStatistics(
             counted.segments + 1, counted.outcomes + name.outcomes, counted.bytes + name.size_bytes
         )
-        self._frames, self._size_bytes, self._moves = [MAGIC], len(MAGIC), []
-        return closed
+        return ClosedSegment(self._spool, path, piece.moves)
+
+    def close_segment(self) -> ClosedSegment | None:
+        """Take and write one piece; None if there is none. After an OSError all is still here."""
+        piece = self.take()
+        if piece is None:
+            return None
+        try:
+            return self.write(piece)
+        except OSError:
+            self.put_back(piece)
+            raise
 
     def statistics(self) -> WriterStatistics:
         return self._statistics
