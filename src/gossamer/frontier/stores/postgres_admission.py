@@ -73,8 +73,9 @@ class Plain:
             [name.encode() for _, name in offers],
             _literal(numbers),
             _literal(_repeats(paths, numbers)),
-            _literal(_longest(lengths, numbers)),
         )
+        self._numbers = numbers
+        self._longest = _longest(lengths, numbers)
         self._urls = (
             _literal([place for place, number in enumerate(numbers, 1) for _ in repeat(None, number)]),
             _literal(_signed(fingerprints)),
@@ -86,8 +87,22 @@ class Plain:
 
     def arguments(self, limits: AdmitLimits, now: float) -> tuple[object, ...]:
         """Positional parameters for admit.sql."""
-        most = _literal([limits.site_queue, limits.site_urls, limits.path_variants, limits.site_queue_bytes])
-        return (*self._sites, most, limits.only_seeded_sites, *self._urls, _CUT_BYTES, SMALL_BLOCK_BYTES, now)
+        # How long each queue may be already for all of its candidates to have room.
+        queued = [
+            min(limits.site_queue, limits.site_queue_bytes // longest) - number
+            for number, longest in zip(self._numbers, self._longest, strict=True)
+        ]
+        most = _literal([limits.site_urls, limits.path_variants])
+        return (
+            *self._sites,
+            _literal(queued),
+            most,
+            limits.only_seeded_sites,
+            *self._urls,
+            _CUT_BYTES,
+            SMALL_BLOCK_BYTES,
+            now,
+        )
 
 
 def _repeats(paths: Sequence[int], numbers: Iterable[int]) -> list[int]:
@@ -107,7 +122,7 @@ def _longest(lengths: Sequence[int], numbers: Iterable[int]) -> list[int]:
     longest: list[int] = []
     begin = 0
     for number in numbers:
-        longest.append(max(lengths[begin : begin + number]) - HEADER_BYTES)
+        longest.append(max(1, max(lengths[begin : begin + number]) - HEADER_BYTES))
         begin += number
     return longest
 

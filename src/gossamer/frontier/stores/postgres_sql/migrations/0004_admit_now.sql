@@ -12,8 +12,8 @@ DROP FUNCTION admit(
 --
 -- in_sites, in_slots, in_names: sites, sorted by their keys, and what they are made with.
 -- in_numbers: how many URLs each is offered. in_repeats: not fewer than the most of these that share a path.
--- in_longest: not less than the bytes of the longest of these URLs.
--- in_limits: site_queue, site_urls, path_variants, site_queue_bytes. in_only_seeded: whether sites that are not seeded are left.
+-- in_most_queued: how many its queue may have already, so that all of them have room in it.
+-- in_limits: site_urls, path_variants. in_only_seeded: whether sites that are not seeded are left.
 -- in_places: of each URL, the place of its site in in_sites; of one site they stand together. in_fingerprints, in_paths:
 -- of each URL, none of them twice; a path of 0 is none. in_begins, in_lengths: where its entry is in in_entries.
 -- block_bytes: a block is cut where it has so many. small_bytes: a last block takes more until it has so many.
@@ -24,7 +24,7 @@ CREATE FUNCTION admit(
     in_names bytea[],
     in_numbers bigint[],
     in_repeats bigint[],
-    in_longest bigint[],
+    in_most_queued bigint[],
     in_limits bigint[],
     in_only_seeded boolean,
     in_places integer[],
@@ -48,7 +48,7 @@ DECLARE
 BEGIN
     -- A site that has fewer URLs than a path may have variants has room for all of them.
     SELECT array_agg(locked.place), array_agg(locked.place) FILTER (
-            WHERE in_repeats[locked.place] > 0 AND locked.admitted + in_numbers[locked.place] > in_limits[3]
+            WHERE in_repeats[locked.place] > 0 AND locked.admitted + in_numbers[locked.place] > in_limits[2]
         ) INTO var_open, var_large
     FROM (
         SELECT array_position(in_sites, key) AS place, admitted, queued, dropped, is_seeded
@@ -59,9 +59,8 @@ BEGIN
     ) AS locked
     WHERE locked.dropped IS NULL
         AND (locked.is_seeded OR NOT in_only_seeded)
-        AND locked.queued + in_numbers[locked.place] <= in_limits[1]
-        AND (locked.queued + in_numbers[locked.place]) * in_longest[locked.place] <= in_limits[4]
-        AND locked.admitted + in_numbers[locked.place] <= in_limits[2];
+        AND locked.queued <= in_most_queued[locked.place]
+        AND locked.admitted + in_numbers[locked.place] <= in_limits[1];
 
     -- Locks come before, as everywhere: whoever makes one that another is making waits for that one, which then waits
     -- for nobody. None is made that would stay empty. One that somebody else has made meanwhile is left to the caller.
@@ -72,10 +71,9 @@ BEGIN
                 queued, head, tail, head_offset, tail_bytes, failures, is_seeded
             )
             SELECT given.key, given.slot, given.name, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, false
-            FROM unnest(in_sites, in_slots, in_names, in_numbers, in_repeats, in_longest)
-                AS given (key, slot, name, number, repeats, longest)
-            WHERE given.number <= least(in_limits[1], in_limits[2]) AND given.repeats <= in_limits[3]
-                AND given.number * given.longest <= in_limits[4]
+            FROM unnest(in_sites, in_slots, in_names, in_numbers, in_repeats, in_most_queued)
+                AS given (key, slot, name, number, repeats, most_queued)
+            WHERE given.most_queued >= 0 AND given.number <= in_limits[1] AND given.repeats <= in_limits[2]
                 AND NOT EXISTS (SELECT FROM sites WHERE sites.key = given.key)
             ORDER BY given.key
             ON CONFLICT DO NOTHING
@@ -96,7 +94,7 @@ BEGIN
 
     IF var_large IS NOT NULL THEN
         FOR i IN 1..cardinality(var_large) LOOP
-            IF in_repeats[var_large[i]] > in_limits[3] THEN
+            IF in_repeats[var_large[i]] > in_limits[2] THEN
                 var_is_open[var_large[i]] := false;
             END IF;
         END LOOP;
@@ -104,7 +102,7 @@ BEGIN
         FROM unnest(in_places, in_paths) AS given (place, path)
         JOIN variants ON variants.site = in_sites[given.place] AND variants.path = given.path
         WHERE given.path <> 0 AND given.place = ANY (var_large)
-            AND variants.number + in_repeats[given.place] > in_limits[3];
+            AND variants.number + in_repeats[given.place] > in_limits[2];
         FOR i IN 1..coalesce(cardinality(var_large), 0) LOOP
             var_is_open[var_large[i]] := false;
         END LOOP;
