@@ -4,6 +4,7 @@ suite has the rest."""
 import asyncio
 import functools
 import itertools
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -267,10 +268,13 @@ def test_a_full_server_stops_admission_alone_and_it_goes_on_when_there_is_room(
             assert (await store.counts(now=LATE)).finished == 1
             # What one robots.txt said is needed before anything of its origin is fetched.
             copy = RobotsCopy(origin="https://a.example", access="parse", body=b"User-agent: *", expires_at=LATE)
-            await store.save_robots([copy])
-            assert await store.load_robots([copy.origin]) == {copy.origin: copy}
+            large = RobotsCopy(origin="https://b.example", access="parse", body=os.urandom(1 << 16), expires_at=LATE)
+            await store.save_robots([copy, large])
+            assert await store.load_robots([copy.origin, large.origin]) == {copy.origin: copy}
             assert not admitting.done()
             admin.config_set("maxmemory", 0)
+            await store.save_robots([large])
+            assert await store.load_robots([large.origin]) == {large.origin: large}
             assert await admitting == [Reason.NEW]
         assert not store.is_full
 

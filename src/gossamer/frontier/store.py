@@ -275,4 +275,5 @@ class Store(Protocol):
         """Of the origins that are known."""
 
     async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
-        """Replaces what was known of their origins."""
+        """Replaces what was known of their origins. Does not wait for room: a store that has none may leave out large
+        copies, which are then asked for again."""
