@@ -240,6 +240,22 @@ def test_a_retry_is_no_end_of_its_url(tmp_path: Path, make_store: MakeStore) -> 
     crawl(tmp_path, make_store, story)
 
 
+def test_a_site_that_a_page_links_to_is_due_from_when_it_was_found(tmp_path: Path, make_store: MakeStore) -> None:
+    """By the store's time: a site that was never visited does not come before those that wait for their next turn."""
+
+    async def story(crawl: Crawl) -> None:
+        await crawl.admit("http://a.test/")
+        await crawl.fetch(lambda lease: page(lease, b"<a href='//b.test/x'>b</a>"))
+        before = await crawl.store.now()
+        await crawl.parse()
+        after = await crawl.store.now()
+        not_before = (await crawl.store.site_states(["b.test"]))["b.test"].not_before
+        # The parser's clock may be behind the store's by as long as the store took to tell the time.
+        assert before - (after - before) <= not_before <= after
+
+    crawl(tmp_path, make_store, story)
+
+
 def test_a_small_page_fills_no_queue_with_megabytes_of_long_links(tmp_path: Path) -> None:
     """A long base makes 11 MB of URLs out of 120 KB of markup."""
     base = "http://a.test/" + "/".join(f"{number:02}" * 47 for number in range(19)) + "/"

@@ -212,6 +212,17 @@ def test_every_seed_is_admitted_as_one_in_order_with_progress_at_each_batch(tmp_
     assert {(one.depth, one.hops, one.is_seed, one.at_head) for one in store.admitted} == {(0, 0, True, False)}
 
 
+def test_the_sites_of_seeds_are_due_from_their_admission_on(tmp_path: Path) -> None:
+    copied(tmp_path / "seeds", *numbered(3))
+    store = Watched()
+    store.clock = lambda: 5_000.0
+    load(tmp_path / "seeds", store)
+    states = asyncio.run(store.site_states([one.site for one in store.admitted]))
+    # The loader goes on with its own clock from what the store said.
+    assert all(5_000.0 <= state.not_before < 5_600.0 for state in states.values())
+    assert len(states) == 3
+
+
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
 @pytest.mark.parametrize("after_admitting", [False, True])
