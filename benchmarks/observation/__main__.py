@@ -140,6 +140,8 @@ class Own:
             next_due_milliseconds=3,
             is_short=0,
             errors=0,
+            address_holds=0,
+            slow_visits_cut=0,
         )
         numbers = msgspec.convert(msgspec.to_builtins(statistics), Numbers)
         return Report(usage=own_usage(), numbers=numbers, sites=self._counting.sites.told() if by_name else None)

@@ -536,7 +536,6 @@ class Crawl:
             status=None if answer is None else answer.status,
             was_sent=answer is not None or reason is Reason.TIMEOUT,
             ended_at=await self.store.now(),
-            wall_now=time.time(),
             chance=0.5,
             settings=self.settings.politeness,
         )
@@ -556,7 +555,7 @@ class Crawl:
         for sink in self.sinks:
             sink.write(entry)
         done = Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, reason, outcome.body_bytes)
-        is_back = decision.destination in {Destination.HEAD, Destination.TAIL}
+        is_back = decision.destination in {Destination.HEAD, Destination.LATER, Destination.TAIL}
         self.committer.segment_done(self.data.spool / segment, [] if is_back else [done])
         await self.committer.commit()
 
@@ -606,7 +605,7 @@ async def crawl_everything(crawl: Crawl) -> None:
     await crawl.end(leases["robots"], Reason.ROBOTS, detail="line 2: Disallow: /private/")
     await crawl.end(leases["slow"], Reason.TIMEOUT, detail="no answer within 15 s")
     await crawl.end(leases["excluded"], Reason.EXCLUDED)
-    await crawl.end(leases["given-up"], Reason.CRAWL_DELAY, detail="400 seconds")
+    await crawl.end(leases["given-up"], Reason.BLOCKED_SITE)
     await crawl.end(leases["read"], Reason.PAGE, answer=said("https://read.example/", 200, HTML), is_committed=False)
     await crawl.close()
 
@@ -660,7 +659,7 @@ def asking(crawled: Crawl, capsys: pytest.CaptureFixture[str]) -> Asking:
         ("https://slow.example/", "backing-off", ""),
         ("https://excluded.example/", "excluded-later", "excluded"),
         ("https://excluded.example/next", "excluded-later", "excluded"),
-        ("https://given-up.example/next", "refused", "crawl-delay"),
+        ("https://given-up.example/next", "excluded-later", "blocked-site"),
         ("https://given-up.example/other", "refused", "site-dropped"),
         ("https://elsewhere.example/", "refused", "scope"),
         ("https://full.example/more", "refused", "site-full"),

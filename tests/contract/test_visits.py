@@ -194,12 +194,14 @@ def test_a_robots_redirect_to_an_excluded_site_sends_nothing_there(tmp_path: Pat
 LITERALS = [f"198.51.100.{number}" for number in range(1, 4)]
 
 
-def address_settings(**limits: float) -> Settings:
-    return msgspec.structs.replace(settings_with(**limits), url=UrlSettings(slots=SLOTS))
+def address_settings(*, gap: float, concurrency: int = 8) -> Settings:
+    return msgspec.structs.replace(
+        settings_with(address_gap_seconds=gap, address_concurrency=concurrency), url=UrlSettings(slots=SLOTS)
+    )
 
 
 def test_sites_at_one_network_of_servers_are_visited_one_after_the_other(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, address_settings(address_gap_seconds=600.0))
+    bench = bench_of(tmp_path, address_settings(gap=600.0))
 
     async def run() -> Fetcher:
         async with bench.running(dict.fromkeys(LITERALS, a_site({}))):
@@ -222,7 +224,7 @@ def test_sites_at_one_network_of_servers_are_visited_one_after_the_other(tmp_pat
 
 
 def test_a_network_of_servers_has_so_many_visits_at_once_and_others_go_on(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, address_settings(address_gap_seconds=0.0, address_concurrency=1))
+    bench = bench_of(tmp_path, address_settings(gap=0.0, concurrency=1))
 
     async def run() -> Counts:
         silence = Silence()
@@ -242,7 +244,7 @@ def test_a_network_of_servers_has_so_many_visits_at_once_and_others_go_on(tmp_pa
 
 
 def test_names_without_a_known_address_have_no_limit(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, address_settings(address_gap_seconds=600.0, address_concurrency=1))
+    bench = bench_of(tmp_path, address_settings(gap=600.0, concurrency=1))
 
     async def run() -> Counts:
         async with bench.running():
