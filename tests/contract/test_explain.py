@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gossamer.cli.main import command_module, command_parser
 from gossamer.config import (
@@ -266,6 +267,24 @@ def test_a_site_whose_robots_txt_does_not_come_is_backing_off() -> None:
     assert "(its robots.txt did not come, 2 times in a row)" in found.summary
     assert found.robots is not None
     assert found.robots.access is RobotsAccess.UNREACHABLE
+
+
+def test_an_origin_that_asked_for_silence_is_waited_for_though_its_site_is_not() -> None:
+    held = replace(robots(), busy_until=NOW + 3600, busy_answers=2)
+    found = queued(robots=held)
+    assert found.verdict is Verdict.BACKING_OFF
+    assert (
+        found.summary
+        == "queued: 3 before it; its origin may be asked again in 1 h 0 min (it was busy, 2 times in a row)"
+    )
+    assert queued(robots=replace(held, busy_until=NOW - 1)).verdict is Verdict.QUEUED
+
+
+def test_a_queued_url_of_an_origin_that_was_busy_too_often_is_refused() -> None:
+    found = queued(robots=replace(robots(), busy_until=NOW + 3600, busy_answers=12))
+    assert found.verdict is Verdict.REFUSED
+    assert found.refusal is not None
+    assert (found.refusal.reason, found.refusal.words) == (Reason.BUSY, "its origin was busy, 12 times in a row")
 
 
 def test_a_queued_url_that_is_excluded_by_now_will_be_dropped_at_its_turn() -> None:

@@ -176,20 +176,28 @@ class _Case:
             return _Answer(
                 Verdict.FAILED, f"failed: {words}; it will be dropped at its turn", Refused(Reason.RETURNED, words)
             )
+        held = self._held()
         cause = self._back_off()
-        wait = self._wait(cause) + self._unless_running()
-        if cause is not None:
+        wait = (held or self._wait(cause)) + self._unless_running()
+        if held is not None or cause is not None:
             return _Answer(Verdict.BACKING_OFF, f"queued: {place}{wait}")
         return _Answer(Verdict.QUEUED, f"queued: {place}{wait}")
 
+    def _held(self) -> str | None:
+        """How long its origin is waited for, and why; other origins of its site may go on."""
+        robots = self.robots
+        if robots.busy_seconds > 0:
+            seconds, why = robots.busy_seconds, f"it was busy, {times(robots.busy_answers)}"
+        elif robots.access is RobotsAccess.UNREACHABLE and robots.is_fresh:
+            seconds, why = robots.valid_seconds, f"its robots.txt did not come, {times(robots.failures)}"
+        else:
+            return None
+        return f"its origin may be asked again in {duration(seconds)} ({why})"
+
     def _back_off(self) -> str | None:
         """Why the site is waited for, if that is for a failure."""
-        site, robots = self.site, self.robots
-        if site.wait_seconds <= 0 or site.is_busy:
-            return None
-        if robots.access is RobotsAccess.UNREACHABLE and robots.is_fresh:
-            return f"its robots.txt did not come, {times(robots.failures)}"
-        if not site.failures:
+        site = self.site
+        if site.wait_seconds <= 0 or site.is_busy or not site.failures:
             return None
         last = self.evidence.site_attempt
         cause = f": {what(last)}" if last is not None and last.failure_kind is not None else ""
@@ -273,6 +281,8 @@ class _Case:
             return Refused(Reason.ROBOTS, f"robots.txt disallows it{line}{doubt}")
         if robots.is_given_up and robots.is_fresh:
             return Refused(Reason.ROBOTS_UNREACHABLE, f"its robots.txt did not come, {times(robots.failures)}")
+        if robots.busy_seconds > 0 and robots.busy_answers >= self.evidence.settings.politeness.max_failures:
+            return Refused(Reason.BUSY, f"its origin was busy, {times(robots.busy_answers)}")
         return None
 
     def _turn_seconds(self) -> float | None:

@@ -45,6 +45,10 @@ class RobotsStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Since the last usable answer."""
     valid_seconds: float = 0.0
     """Until it is asked for again; negative: it has expired, and is asked for before the next request."""
+    busy_seconds: float = 0.0
+    """For how long yet the origin has asked for no requests; 0: it has not."""
+    busy_answers: int = 0
+    """In a row."""
 
     @property
     def is_fresh(self) -> bool:
@@ -89,6 +93,8 @@ def robots_standing(url: Url, copy: RobotsCopy | None, now: float) -> RobotsStan
         is_given_up=copy.access not in _USABLE and copy.failures >= ROBOTS_TRIES,
         age_seconds=now - copy.fetched_at if copy.fetched_at else None,
         valid_seconds=copy.expires_at - now,
+        busy_seconds=max(0.0, copy.busy_until - now),
+        busy_answers=copy.busy_answers,
     )
     if copy.access not in _USABLE:
         return standing
