@@ -274,8 +274,7 @@ def test_an_origin_that_asked_for_silence_is_waited_for_though_its_site_is_not()
     found = queued(robots=held)
     assert found.verdict is Verdict.BACKING_OFF
     assert (
-        found.summary
-        == "queued: 3 before it; its origin may be asked again in 1 h 0 min (it was busy, 2 times in a row)"
+        found.summary == "queued: 3 before it; its origin may be asked again in 60 min (it was busy, 2 times in a row)"
     )
     assert queued(robots=replace(held, busy_until=NOW - 1)).verdict is Verdict.QUEUED
 

@@ -117,12 +117,14 @@ def test_redirects_within_the_site_are_followed_without_a_limit() -> None:
     assert fetcher.ask("a", UrlSettings(site_key="host")).access is Access.DISALLOW_ALL
 
 
-def test_a_redirect_needs_a_turn_at_its_targets_server_and_gives_it_back() -> None:
+def test_a_redirect_needs_a_turn_at_its_targets_server_and_has_a_time_at_the_next_try() -> None:
     fetcher = Fetcher(Web(a="http://shared1.test/", b="http://shared2.test/"), gap=60.0)
     assert fetcher.ask("a").access is Access.PARSE
     heard = fetcher.ask("b")
     assert (heard.access, heard.detail) == (Access.DISALLOW_ALL, "server-address: not its turn")
-    assert [network.visits for network in fetcher.addresses._networks.values()] == [0]
+    assert [network.visits for network in fetcher.addresses._networks.values()] == [0], "it was given back"
+    (reserved,) = fetcher.addresses._reservations
+    assert reserved == "robots of b.test"
 
 
 def test_all_requests_of_a_visit_end_with_it() -> None:

@@ -57,9 +57,9 @@ def test_a_network_that_was_left_alone_for_long_saves_nothing_up() -> None:
 def test_no_more_visits_at_once_than_there_are_places() -> None:
     addresses = limited(gap=0.0, concurrency=2)
     assert [addresses.visit(f"s{site}.test", HERE, 1.0) for site in range(2)] == [0.0, 0.0]
-    assert not addresses.enter(HERE, 1.0)
+    assert addresses.visit("late.test", HERE, 1.0) > 1.0
     addresses.leave(HERE)
-    assert addresses.enter(HERE, 1.0)
+    assert addresses.visit("other.test", HERE, 2.0) == 0.0
 
 
 def test_sites_that_find_no_place_ask_for_one_no_more_often_than_once_per_gap_together() -> None:
@@ -101,11 +101,16 @@ def test_the_limits_are_divided_by_the_share_of_the_slots() -> None:
     assert addresses.visit("c.test", HERE, 101.0) > 101.0, "two of eight places"
 
 
-def test_what_is_refused_at_once_gets_no_time() -> None:
-    addresses = limited(concurrency=0)
-    assert addresses.enter(HERE, 100.0)
-    assert not addresses.enter(HERE, 100.1)
-    assert addresses.visit("a.test", HERE, 100.5) == 0.0
+def test_a_turn_within_another_needs_none_at_the_same_network() -> None:
+    addresses = limited(gap=600.0, concurrency=1)
+    own = Turn(addresses, lambda: 100.0, "a.test")
+    assert own("192.0.2.1")
+    same, elsewhere = (Turn(addresses, lambda: 100.0, "robots of a.test", own) for _ in range(2))
+    assert (same("192.0.2.9"), elsewhere("198.51.100.1")) == (True, True)
+    same.end()
+    assert not Turn(addresses, lambda: 1000.0, "b.test")("192.0.2.1"), "the visit still has its place"
+    elsewhere.end()
+    assert Turn(addresses, lambda: 1000.0, "b.test")("198.51.100.1")
 
 
 def test_memory_is_bounded_and_visits_in_progress_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +121,7 @@ def test_memory_is_bounded_and_visits_in_progress_are_not_forgotten(monkeypatch:
     for network in range(2, 9):
         addresses.visit(f"{network}.test", network, 100.0)
         addresses.leave(network)
-    assert not addresses.enter(1, 200.0), "its only place is still taken"
+    assert addresses.visit("b.test", 1, 200.0) > 200.0, "its only place is still taken"
     for site in range(5):
         addresses.visit(f"s{site}.test", 1, 100.0)
     assert len(addresses._networks) == len(addresses._reservations) == 2
@@ -127,13 +132,11 @@ def test_a_turn_is_given_back_once_and_only_if_there_was_one() -> None:
     first, second = (Turn(addresses, lambda: 100.0, site) for site in ("a.test", "b.test"))
     assert (first("192.0.2.1"), second("192.0.2.2")) == (True, False)
     second.end()
-    network = network_of("192.0.2.3")
-    assert network is not None
-    assert not addresses.enter(network, 101.0)
+    assert not Turn(addresses, lambda: 101.0, "c.test")("192.0.2.3")
     first.end()
     first.end()
-    assert addresses.enter(network, 101.0)
-    assert not addresses.enter(network, 101.0)
+    assert Turn(addresses, lambda: 102.0, "d.test")("192.0.2.3")
+    assert not Turn(addresses, lambda: 103.0, "e.test")("192.0.2.3")
 
 
 def test_without_limits_nothing_is_remembered() -> None:

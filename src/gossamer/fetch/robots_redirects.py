@@ -16,6 +16,8 @@ from gossamer.url import Url
 GAP_SECONDS = 1.0
 #: Target sites that are remembered: as many as could be asked in a gap, and more.
 _SITES_KEPT = 20_000
+#: Before the name of a site that waits for a turn at the server of its target; no site begins so.
+_REDIRECTED = "robots of "
 
 
 class RobotsRedirects:
@@ -41,6 +43,9 @@ class RobotsRedirects:
             self._next_at.popitem(last=False)
         return ""
 
-    def turn(self) -> Turn:
-        """At the server of the target; to be ended after the request."""
-        return Turn(self._addresses, self._clock.latest)
+    def turn(self, site: str, own: Turn | None) -> Turn:
+        """At the server of the target, for a site that has one at its own; to be ended after the request.
+
+        If there is none now, a time is reserved for the next try: also where many wait, it comes to its turn.
+        """
+        return Turn(self._addresses, self._clock.latest, f"{_REDIRECTED}{site}", own)

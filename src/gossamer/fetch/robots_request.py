@@ -3,8 +3,6 @@
 Whatever is not a whole and readable answer keeps us out (RFC 9309 section 2.3.1).
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from gossamer.config import UrlSettings
@@ -12,6 +10,7 @@ from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.robots import Access, access_for
 from gossamer.fetch.robots_file import BODY_LIMIT_BYTES
 from gossamer.fetch.robots_redirects import RobotsRedirects
+from gossamer.fetch.server_addresses import Turn
 from gossamer.records import Answer, Reason
 from gossamer.url import Refusal, Url, canonicalise
 
@@ -35,8 +34,8 @@ class RobotsLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     ends_at: float | None = None
     """Monotonic: all of them together."""
-    may_connect: Callable[[str], bool] | None = None
-    """Asked with the server's address before the first request."""
+    turn: Turn | None = None
+    """At the server's address; asked for with the first request."""
     redirects: RobotsRedirects | None = None
     """Asked before a request to another site."""
     settings: UrlSettings = UrlSettings()
@@ -55,13 +54,13 @@ async def request_robots(client: Client, url: Url, answers: list[Answer], limits
             refusal = limits.redirects.refusal(place)
             if refusal:
                 return Heard(Access.DISALLOW_ALL, detail=refusal)
-            turn = limits.redirects.turn()
+            turn = limits.redirects.turn(url.site, limits.turn)
             try:
                 answer = await _get(client, place, limits.ends_at, turn)
             finally:
                 turn.end()
         else:
-            answer = await _get(client, place, limits.ends_at, None if been else limits.may_connect)
+            answer = await _get(client, place, limits.ends_at, None if been else limits.turn)
         if isinstance(answer, Failure):
             if answer.reason is Reason.OUR_SHORTAGE or (not been and _was_unreached(answer, place)):
                 return answer
@@ -78,11 +77,9 @@ async def request_robots(client: Client, url: Url, answers: list[Answer], limits
     return Heard(Access.DISALLOW_ALL, detail="redirected to nowhere")
 
 
-async def _get(
-    client: Client, place: Url, ends_at: float | None, may_connect: Callable[[str], bool] | None
-) -> Answer | Failure:
+async def _get(client: Client, place: Url, ends_at: float | None, turn: Turn | None) -> Answer | Failure:
     return await client.get(
-        place, max_body_bytes=BODY_LIMIT_BYTES, fetch_type="robots", ends_at=ends_at, may_connect=may_connect
+        place, max_body_bytes=BODY_LIMIT_BYTES, fetch_type="robots", ends_at=ends_at, may_connect=turn
     )
 
 

@@ -62,10 +62,10 @@ class ServerAddresses:
     def are_limited(self) -> bool:
         return bool(self._gap_seconds or self._concurrency)
 
-    def visit(self, site: str, network: int, now: float) -> float:
-        """Begin a visit: 0 if it may begin now, else when the site should come back. Each 0 needs one `leave`."""
+    def visit(self, name: str, network: int, now: float) -> float:
+        """Begin a visit: 0 if it may begin now, else when to come back, by the same name. Each 0 needs one `leave`."""
         known = self._network(network)
-        reserved = self._reservations.pop(site, None)
+        reserved = self._reservations.pop(name, None)
         if reserved is not None and reserved.network != network:
             reserved = None  # its name leads elsewhere now
         is_full = 0 < self._concurrency <= known.visits
@@ -85,19 +85,10 @@ class ServerAddresses:
             at = known.next_at
             known.next_at = at + self._gap_seconds
         self.holds += 1
-        self._reservations[site] = _Reservation(network, at)
+        self._reservations[name] = _Reservation(network, at)
         if len(self._reservations) > RESERVATIONS_KEPT:
             self._reservations.popitem(last=False)
         return at
-
-    def enter(self, network: int, now: float) -> bool:
-        """Begin a visit now or not at all, without a time for later."""
-        known = self._network(network)
-        if known.next_at > now or 0 < self._concurrency <= known.visits:
-            return False
-        known.next_at = now + self._gap_seconds
-        known.visits += 1
-        return True
 
     def leave(self, network: int) -> None:
         known = self._networks.get(network)
@@ -125,18 +116,21 @@ class ServerAddresses:
 class Turn:
     """One visit's turn at its server's network. The client asks it before it connects (`may_connect`).
 
-    With a site: the turn of a visit, for which another time is reserved if it cannot be now. Without: now or never.
-    Whoever made it ends it.
+    `name` is whoever comes back for it: a site. `within` is a turn that is already there; at its network no other is
+    needed. Whoever made it ends it.
     """
 
-    __slots__ = ("_addresses", "_clock", "_network", "_site", "until")
+    __slots__ = ("_addresses", "_clock", "_name", "_network", "_within", "until")
 
-    def __init__(self, addresses: ServerAddresses, clock: Callable[[], float], site: str = "") -> None:
+    def __init__(
+        self, addresses: ServerAddresses, clock: Callable[[], float], name: str, within: "Turn | None" = None
+    ) -> None:
         self.until = 0.0
-        """When the site should come back, after a refusal."""
+        """When to come back, after a refusal."""
         self._addresses = addresses
         self._clock = clock
-        self._site = site
+        self._name = name
+        self._within = within
         self._network: int | None = None
 
     def __call__(self, address: str) -> bool:
@@ -145,16 +139,13 @@ class Turn:
         if not addresses.are_limited:
             return True
         network = network_of(address)
-        if network is None:
+        if network is None or (self._within is not None and self._within._network == network):
             return True
-        if self._site:
-            self.until = addresses.visit(self._site, network, self._clock())
-            may = not self.until
-        else:
-            may = addresses.enter(network, self._clock())
-        if may:
-            self._network = network
-        return may
+        self.until = addresses.visit(self._name, network, self._clock())
+        if self.until:
+            return False
+        self._network = network
+        return True
 
     def end(self) -> None:
         if self._network is not None:

@@ -157,7 +157,7 @@ class Worker:
         if standing is None or standing.expires_at <= now:
             visit.was_robots_sent = True
             limits = RobotsLimits(
-                ends_at=visit.ends_at, may_connect=turn, redirects=self._redirects, settings=self._as_admitted
+                ends_at=visit.ends_at, turn=turn, redirects=self._redirects, settings=self._as_admitted
             )
             asked = await self._robots.ask(url, standing, visit.robots, limits)
             if isinstance(asked, Failure):
