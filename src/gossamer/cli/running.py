@@ -71,6 +71,7 @@ def read_exclusions(file: str | None) -> str | None:
 
 def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False) -> Summary:
     """One run, from here to its end."""
+    settings.check()
     fetchers, parsers = process_counts(settings)
     with Terminal(sys.stderr, quiet=quiet) as terminal:
         terminal.say(
