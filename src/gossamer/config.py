@@ -312,8 +312,8 @@ class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(
             ge=1 << 20,
-            description="Bytes waiting to be parsed above which fetchers stop; they slow down from a third of it. All that is"
-            " in the spool exceeds it by one segment of each fetcher at most.",
+            description="Bytes waiting to be parsed above which fetchers stop; they slow down from a third of it. The"
+            " spool as a whole exceeds it by one segment of each fetcher at most.",
             extra={WORDING: SIZE_WORDING},
         ),
     ] = 1 << 30

@@ -400,3 +400,63 @@ def test_a_fault_of_ours_reaches_whoever_waits_and_leaves_nothing_open() -> None
         assert [type(context["exception"]) for context in told] == [IndexError]
 
     asyncio.run(run())
+
+
+def test_time_spent_waiting_for_room_is_not_charged_to_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to a phase, nor to the pace of its body, nor to the whole; but nobody waits for longer than a whole
+    request may take."""
+    now = NOW
+    monkeypatch.setattr("gossamer.fetch.exchange.time", SimpleNamespace(monotonic=lambda: now))
+    settings = FetchSettings(fetch_timeout_seconds=60.0, header_timeout_seconds=15.0)
+    budget = ByteBudget(10 << 20, largest_body_bytes=1 << 20, readers=1, robots_bytes=0)
+
+    async def run() -> None:
+        nonlocal now
+        found = Exchange(
+            b"GET",
+            Response(1 << 20, None),
+            loop=asyncio.get_running_loop(),
+            settings=settings,
+            stream=None,
+            ends_at=NOW + 60.0,
+            sent=lambda: None,
+            budget=budget,
+        )
+        found.connected()
+        assert found.room() > 0
+        now += 14.0
+        budget.used_bytes = budget.limit_bytes
+        assert found.room() == 0
+        now += 25.0
+        found.check(now)
+        assert not found.ended.done()
+        budget.give_back(budget.limit_bytes)
+        # One second is left for the head.
+        found.check(now + 0.9)
+        assert not found.ended.done()
+        feed(found, OK + b"Content-Length: 1000000\r\n\r\n" + bytes(900_000))
+        assert found.first_byte_seconds == 14.0
+        # Its pace is looked at ten seconds later, and the time that it waits is not among them.
+        now += 9.0
+        budget.used_bytes = budget.limit_bytes
+        assert found.room() == 0
+        now += 30.0
+        budget.give_back(budget.limit_bytes)
+        found.check(now + 0.9)
+        feed(found, bytes(50_000))
+        # 14 + 9 seconds were the site's: it has 37 left.
+        found.check(now + 5.0)
+        feed(found, bytes(40_000))
+        budget.used_bytes = budget.limit_bytes
+        assert found.room() == 0
+        now += 4.9
+        found.check(now)
+        assert not found.ended.done()
+        # It has waited for 25, 30 and 5 seconds in all.
+        now += 0.2
+        found.check(now)
+        assert found.ended.done()
+        assert found.response.failure is not None
+        assert (found.response.failure[0], found.gave_up_waiting) == (Reason.OUR_SHORTAGE, True)
+
+    asyncio.run(run())

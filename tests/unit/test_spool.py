@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Result
 from gossamer.spool.directory import SERIAL_BLOCK, Backlog, SpoolDirectory
 from gossamer.spool.recovery import Recovered, recover_lost, recover_open, return_claimed
-from gossamer.spool.segment import DamagedSegment, parse_name, read_segment, segment_id
+from gossamer.spool.room import SpoolRoom
+from gossamer.spool.segment import DamagedSegment, frame, parse_name, read_segment, segment_id
 from gossamer.spool.writer import SEGMENT_BYTES, SEGMENT_OUTCOMES, SEGMENT_SECONDS, ClosedSegment, SegmentWriter
 
 
@@ -124,6 +126,75 @@ def test_a_segment_is_due_when_it_is_full_or_old(spool: SpoolDirectory) -> None:
     assert not writer.is_full
     add(writer, made_outcome(100, bytes(SEGMENT_BYTES)))
     assert writer.is_full
+
+
+def test_no_segment_exceeds_its_limit_by_more_than_one_outcome_however_much_was_gathered(spool: SpoolDirectory) -> None:
+    writer = SegmentWriter(spool, 1, 0)
+    bodies = [bytes(size) for size in (3 << 20, 10, 20 << 20, 1 << 20)]
+    for number in range(600):
+        add(writer, made_outcome(number, bodies[number % 40] if number % 40 < 4 else b"x"))
+    found: list[int] = []
+    while (closed := writer.close_segment()) is not None:
+        outcomes, size_bytes = len(closed.moves), closed.path.stat().st_size
+        assert outcomes <= SEGMENT_OUTCOMES
+        assert size_bytes < SEGMENT_BYTES + (20 << 20) + 1_000
+        if size_bytes > SEGMENT_BYTES + 1_000:
+            # It was within its limit before the last one.
+            assert size_bytes - len(frame(made_outcome(0, bodies[2]))[1]) < SEGMENT_BYTES
+        found += [move.lease.number for move in closed.moves]
+        closed.publish(set())
+    assert found == list(range(600))
+
+
+def test_a_piece_that_could_not_be_written_comes_first_again(spool: SpoolDirectory) -> None:
+    writer = SegmentWriter(spool, 1, 0)
+    add(writer, *(made_outcome(number) for number in range(2 * SEGMENT_OUTCOMES + 1)))
+    spool.open.rmdir()
+    with pytest.raises(FileNotFoundError):
+        writer.close_segment()
+    spool.open.mkdir()
+    found: list[int] = []
+    while (closed := writer.close_segment()) is not None:
+        found += [move.lease.number for move in closed.moves]
+    assert found == list(range(2 * SEGMENT_OUTCOMES + 1))
+
+
+def test_all_folders_count_for_the_limit_of_the_spool(spool: SpoolDirectory) -> None:
+    writer = SegmentWriter(spool, 1, 0)
+    sizes = []
+    for number in range(3):
+        closed = close(writer, made_outcome(number))
+        sizes.append(closed.path.stat().st_size)
+        if number:
+            closed.publish(set())
+    assert spool.claim("p0") is not None
+    spool.claimed_folders()[0].joinpath("stranger").write_bytes(bytes(1000))
+    assert [len(list(folder.iterdir())) for folder in (spool.open, spool.ready)] == [1, 1]
+    assert spool.used_bytes() == sum(sizes)
+
+
+def test_room_in_the_spool_ends_at_its_limit_and_comes_back(
+    spool: SpoolDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("gossamer.spool.room.time", SimpleNamespace(monotonic=lambda: now))
+    writer = SegmentWriter(spool, 1, 0)
+    size_bytes = close(writer, made_outcome(0, bytes(1_000))).path.stat().st_size
+    rooms = [SpoolRoom(spool, 10 * size_bytes) for _ in range(2)]
+    for number in range(1, 20):
+        if not rooms[number % 2].take(size_bytes):
+            break
+        close(writer, made_outcome(0, bytes(1_000))).publish(set())
+    assert 10 * size_bytes <= spool.used_bytes() <= 11 * size_bytes
+    now += 10.0
+    assert not rooms[0].take(1)
+    assert not rooms[1].take(1)
+    # What is claimed is still there; it is gone with its commit.
+    claimed = spool.claim("p0")
+    assert claimed is not None
+    assert not rooms[0].take(1)
+    claimed.unlink()
+    assert rooms[0].take(1)
 
 
 def test_the_writer_counts_what_it_wrote(spool: SpoolDirectory) -> None:
@@ -304,6 +375,18 @@ def test_a_damaged_segment_is_put_out_of_the_way(spool: SpoolDirectory) -> None:
     spool.quarantine(claimed)
     assert return_claimed(spool) == 0
     assert spool.claim("p0") is None
+
+
+def test_any_number_of_open_segments_is_recovered(spool: SpoolDirectory) -> None:
+    """As they stand after a fetcher died while its store did not answer."""
+    writer = SegmentWriter(spool, 1, 0)
+    add(writer, *(made_outcome(number) for number in range(10 * SEGMENT_OUTCOMES)))
+    closed = [writer.close_segment() for _ in range(10)]
+    known = {one.id.replace("-", "_"): {move.lease.number for move in one.moves} for one in closed[:4] if one}
+    assert asyncio.run(recover_open(spool, Index(**known))) == Recovered(published=4, deleted=6)
+    assert list(spool.open.iterdir()) == []
+    claimed = [numbers(path) for path in iter(lambda: spool.claim("p0"), None)]
+    assert [number for some in claimed for number in some] == list(range(4 * SEGMENT_OUTCOMES))
 
 
 def test_an_open_segment_that_the_store_knows_is_published_with_the_rest_void(spool: SpoolDirectory) -> None:
