@@ -8,7 +8,7 @@ import pytest
 
 from gossamer.config import ROBOTS_ALLOWANCE_BYTES, FetchSettings, ParseSettings, Settings
 from gossamer.errors import UsageError
-from gossamer.fetch.byte_budget import ALLOWANCE_BYTES, ByteBudget, budget_for
+from gossamer.fetch.byte_budget import ALLOWANCE_BYTES, PATIENCE_SECONDS, ByteBudget, budget_for
 from gossamer.fetch.connection import BUFFER_BYTES
 from gossamer.fetch.response import OTHER_BODY_BYTES
 from gossamer.fetch.robots import REDIRECT_LIMIT
@@ -30,6 +30,7 @@ class Body:
         self.holder = holder or object()
         self.wait_number = 0
         self.is_waiting = False
+        self.waiting_since = 0.0
         self.body_bytes = 0
         self.is_over = False
         self._budget = budget
@@ -48,6 +49,10 @@ class Body:
         if self.body_bytes == self._size_bytes:
             self.is_over = True
             budget.ended(self, is_kept=True)
+
+    def give_up_waiting(self) -> None:
+        assert self.is_waiting
+        self.is_over = True
 
     def go_on(self) -> None:
         assert not self.is_waiting
@@ -175,6 +180,42 @@ def test_who_has_waited_longest_goes_on_first() -> None:
     # Room for two reads below the mark of those that have no grant.
     budget.give_back(LIMIT - budget.free_below_bytes + 2 * BUFFER_BYTES)
     assert [body.is_waiting for body in waiting] == [False] * 3 + [True] * 7
+
+
+def test_of_many_bodies_that_came_together_the_oldest_come_to_their_end() -> None:
+    """All have begun, and their servers keep the last bytes back: without room for them only one would go on."""
+    budget = made_budget()
+    bodies = [Body(budget, LARGEST) for _ in range(100)]
+
+    def read_but_the_last() -> None:
+        for _ in range(LARGEST // BUFFER_BYTES):
+            for body in bodies:
+                if body.body_bytes < LARGEST - BUFFER_BYTES:
+                    body.read()
+
+    def gone_far() -> int:
+        return sum(body.body_bytes == LARGEST - BUFFER_BYTES for body in bodies)
+
+    read_but_the_last()
+    assert gone_far() == 1
+    assert budget.crowded_out(PATIENCE_SECONDS - 0.1, budget.used_bytes) == []
+    # If most of it is finished, nobody has to go.
+    assert budget.crowded_out(PATIENCE_SECONDS, budget.used_bytes // 3) == []
+    for _ in range(100):
+        crowded_out = budget.crowded_out(PATIENCE_SECONDS, budget.used_bytes)
+        freed_bytes = sum(body.body_bytes for body in crowded_out)
+        assert freed_bytes < 2 * LARGEST
+        for body in crowded_out:
+            body.give_up_waiting()
+        # Whoever waits for their answers comes to it in the next turn of the loop.
+        for body in crowded_out:
+            budget.ended(body, is_kept=False)
+        read_but_the_last()
+    assert gone_far() >= budget.free_below_bytes // LARGEST > 9
+    # Those that had to wait first.
+    left = [body.wait_number for body in bodies if not body.is_over]
+    assert len(left) < 20
+    assert max(left) <= min(body.wait_number for body in bodies if body.is_over)
 
 
 def test_a_visit_keeps_the_grant_from_robots_txt_to_its_page() -> None:

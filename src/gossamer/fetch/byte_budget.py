@@ -6,10 +6,11 @@ robots.txt. While the budget is used up, connections are not read: TCP holds the
     0 ──────────────── free_below_bytes ──────── small_below_bytes ──────── limit_bytes
       everybody reads                   small ones                the visit with the grant
 
-Three rules keep small pages flowing and exclude a dead-lock. Small bodies (up to the allowance) have a part of the
+Four rules keep pages flowing and exclude a dead-lock. Small bodies (up to the allowance) have a part of the
 budget for themselves. One visit at a time, the one that has waited longest, has the grant: it may go on to its end, and
-the reserve is large enough for everything that one visit can receive. And the grant is given only when all of that
-still fits, so finished bodies that wait for a slow store or disk never lead beyond the limit.
+the reserve is large enough for everything that one visit can receive. The grant is given only when all of that still
+fits, so finished bodies that wait for a slow store or disk never lead beyond the limit. And where so many bodies came
+together that hardly any goes on, the youngest give up: their URLs go back, and nobody is charged for it.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ from gossamer.fetch.connection import BUFFER_BYTES
 
 #: Nine of ten pages are smaller as received: they pass although large bodies wait.
 ALLOWANCE_BYTES = 64 << 10
+#: When who is next has waited so long, room is made for it.
+PATIENCE_SECONDS = 5.0
 
 
 class Reader(Protocol):
@@ -33,6 +36,8 @@ class Reader(Protocol):
     wait_number: int
     """0 before its first wait; later waits keep its place in the order."""
     is_waiting: bool
+    waiting_since: float
+    """Monotonic."""
 
     @property
     def body_bytes(self) -> int:
@@ -40,6 +45,9 @@ class Reader(Protocol):
 
     def go_on(self) -> None:
         """Read again, now if there is anything to be read."""
+
+    def give_up_waiting(self) -> None:
+        """End without an answer."""
 
 
 class ByteBudget:
@@ -113,6 +121,26 @@ class ByteBudget:
         self.used_bytes = max(0, self.used_bytes - body_bytes)
         if self._large or self._small:
             self._wake()
+
+    def crowded_out(self, now: float, open_bytes: int) -> list[Reader]:
+        """Who has to give up, so that those that have waited longer come to their end.
+
+        Hundreds of bodies that came together would each hold a small part, and only one would go on. If who is next has
+        waited in vain, the youngest give up until it has room. `open_bytes` is what open exchanges hold; where most of
+        the budget is held by finished bodies, it is the store or the disk that everybody waits for.
+        """
+        oldest = _oldest(self._large)
+        if oldest is None or now - oldest.waiting_since < PATIENCE_SECONDS or 2 * open_bytes < self.used_bytes:
+            return []
+        chosen: list[Reader] = []
+        room_bytes = self._page_bytes
+        for _, reader in sorted(self._large, reverse=True):
+            if room_bytes <= 0 or reader is oldest:
+                break
+            if reader.is_waiting:
+                chosen.append(reader)
+                room_bytes -= reader.body_bytes
+        return chosen
 
     def _has_small_room(self) -> bool:
         # What the visit with the grant receives comes out of the reserve.

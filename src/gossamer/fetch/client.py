@@ -294,6 +294,10 @@ class Client:
         now = time.monotonic()
         for exchange in self._exchanges:
             exchange.check(now)
+        if self.budget.waiting:
+            open_bytes = sum(exchange.body_bytes for exchange in self._exchanges)
+            for reader in self.budget.crowded_out(now, open_bytes):
+                reader.give_up_waiting()
         self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
 

@@ -43,7 +43,6 @@ class Exchange:
         "_sent",
         "_settings",
         "_stream",
-        "_waiting_since",
         "_window_ends_at",
         "_window_least_bytes",
         "body_bytes",
@@ -59,6 +58,7 @@ class Exchange:
         "tls_seconds",
         "wait_number",
         "waited_seconds",
+        "waiting_since",
     )
 
     def __init__(
@@ -92,7 +92,7 @@ class Exchange:
         self.waited_seconds = 0.0
         """For room in the budget; time that is not the site's."""
         self.gave_up_waiting = False
-        self._waiting_since = 0.0
+        self.waiting_since = 0.0
         self._budget = budget
         self._loop = loop
         self._settings = settings
@@ -138,10 +138,8 @@ class Exchange:
             return
         if self.is_waiting:
             # No time of the site's passes. But nobody waits for ever, and the server has a limit of its own.
-            if now - self._waiting_since + self.waited_seconds >= self._settings.fetch_timeout_seconds:
-                self.gave_up_waiting = True
-                self.response.fail(Reason.OUR_SHORTAGE, "no room for its body within max_in_flight_bytes")
-                self._end_if_over()
+            if now - self.waiting_since + self.waited_seconds >= self._settings.fetch_timeout_seconds:
+                self.give_up_waiting()
         elif now >= self._phase_ends_at:
             self._give_up(now)
         elif self._window_ends_at and now >= self._window_ends_at:
@@ -182,7 +180,7 @@ class Exchange:
             return BUFFER_BYTES
         room = budget.room(self)
         if not room:
-            self._waiting_since = time.monotonic()
+            self.waiting_since = time.monotonic()
         return room
 
     def received(self, data: memoryview) -> None:
@@ -213,7 +211,7 @@ class Exchange:
     # What the budget calls.
 
     def go_on(self) -> None:
-        seconds = time.monotonic() - self._waiting_since
+        seconds = time.monotonic() - self.waiting_since
         self.waited_seconds += seconds
         self._ends_at += seconds
         self._phase_began_at += seconds
@@ -222,6 +220,11 @@ class Exchange:
             self._window_ends_at += seconds
         if self._connection is not None:
             self._connection.resume()
+
+    def give_up_waiting(self) -> None:
+        self.gave_up_waiting = True
+        self.response.fail(Reason.OUR_SHORTAGE, "no room for its body within max_in_flight_bytes")
+        self._end_if_over()
 
     def _take_in(self, stream: TlsStream, data: bytes | memoryview) -> None:
         try:
