@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from gossamer.spool.directory import SpoolDirectory, segments_in
-from gossamer.spool.segment import DamagedSegment, read_unsealed, seal
+from gossamer.spool.segment import DamagedSegment, lease_numbers, seal
 
 
 class SpoolIndex(Protocol):
@@ -46,11 +46,11 @@ async def recover_open(spool: SpoolDirectory, store: SpoolIndex, *, fetcher: int
             deleted += 1
             continue
         try:
-            numbers = {outcome.lease.number for outcome in read_unsealed(path)}
-            seal(path, numbers - spooled)
+            seal(path, lease_numbers(path) - spooled)
         except DamagedSegment:
-            spool.quarantine(path)
+            # In this order: a death in between leaves a file that the store knows nothing of, which is deleted above.
             await store.unspool(name.id)
+            spool.quarantine(path)
             damaged += 1
             continue
         spool.publish(path)

@@ -7,13 +7,14 @@ The name: `<run>-<fetcher>-<serial>.<outcomes>.<bytes>.seg`. Up to the first dot
 those before the seal, so that the name tells a whole file from one that was cut, even between two frames.
 """
 
+import errno
 import os
 import re
 import struct
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 import xxhash
@@ -26,9 +27,15 @@ _HEAD = struct.Struct("<IQ")
 _NAME = re.compile(r"(\d{5,})-(\d{3,})-(\d{8,})\.(\d+)\.(\d+)\.seg", re.ASCII)
 #: What every system takes in one call.
 _PIECES_AT_ONCE = 1024
+#: In a seal, the number of a lease takes at most so much.
+LONGEST_NUMBER_BYTES = 9
+#: The disk cannot give back what was written to it; waiting does not help.
+_UNREADABLE = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR})
 _ENCODER = msgspec.msgpack.Encoder()
 _OUTCOME_DECODER = msgspec.msgpack.Decoder(Outcome)
 _VOID_DECODER = msgspec.msgpack.Decoder(list[int])
+
+T = TypeVar("T")
 
 
 class DamagedSegment(GossamerError):  # noqa: N818 (what it is; the file is moved to quarantine, and its URLs go back)
@@ -89,17 +96,90 @@ def seal(path: Path, void: Collection[int]) -> None:
 
 
 def read_segment(path: Path) -> list[Outcome]:
-    """The outcomes that count. Raises DamagedSegment if anything is wrong with the file."""
-    outcomes, seals = _read(path, is_sealed=True)
-    if len(seals) != 1:
-        raise DamagedSegment(f"{path}: {len(seals)} seals")
-    void = set(seals[0])
-    return [outcome for outcome in outcomes if outcome.lease.number not in void]
+    """All outcomes that count, at once: for tools and tests. A parser reads with `SegmentReader`."""
+    with SegmentReader(path) as segment:
+        return list(iter(segment.next, None))
 
 
-def read_unsealed(path: Path) -> list[Outcome]:
-    """All outcomes of a segment whose seal is missing, or may not be whole."""
-    return _read(path, is_sealed=False)[0]
+def lease_numbers(path: Path) -> set[int]:
+    """Of a segment whose seal is missing, or may not be whole."""
+    with SegmentReader(path, is_sealed=False) as segment:
+        return {outcome.lease.number for outcome in iter(segment.next, None)}
+
+
+class SegmentReader:
+    """Reads one segment outcome by outcome; never holds more of it in memory than one.
+
+    Raises DamagedSegment as soon as anything is wrong with the file, which may be after outcomes that were fine: who
+    has used those takes that back. After an OSError, the same call may be made again.
+    """
+
+    def __init__(self, path: Path, *, is_sealed: bool = True) -> None:
+        self._path = path
+        self._name = _name_of(path)
+        self._read_outcomes = 0
+        self._at = len(MAGIC)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._size_bytes = os.fstat(self._descriptor).st_size
+            if self._size_bytes < self._name.size_bytes or self._bytes_at(0, len(MAGIC)) != MAGIC:
+                raise DamagedSegment(f"{path}: {self._size_bytes} bytes, not a segment of {self._name.size_bytes}")
+            self._void = self._read_seal() if is_sealed else frozenset[int]()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def next(self) -> Outcome | None:
+        """The next outcome that counts; None at the end."""
+        while self._at < self._name.size_bytes:
+            payload = self._frame_at(self._at, self._name.size_bytes)
+            outcome = _decoded(self._path, _OUTCOME_DECODER, payload)
+            self._at += _HEAD.size + len(payload)
+            self._read_outcomes += 1
+            if outcome.lease.number not in self._void:
+                return outcome
+        if self._read_outcomes != self._name.outcomes:
+            raise DamagedSegment(
+                f"{self._path}: {self._read_outcomes} outcomes, where its name says {self._name.outcomes}"
+            )
+        return None
+
+    def _read_seal(self) -> frozenset[int]:
+        start = self._name.size_bytes
+        # A file with much more behind its outcomes than a seal is not read.
+        if self._size_bytes - start > _HEAD.size + LONGEST_NUMBER_BYTES * (self._name.outcomes + 1):
+            raise DamagedSegment(f"{self._path}: {self._size_bytes - start} bytes are no seal")
+        payload = self._frame_at(start, self._size_bytes)
+        if start + _HEAD.size + len(payload) != self._size_bytes:
+            raise DamagedSegment(f"{self._path}: more than a seal after byte {start}")
+        return frozenset(_decoded(self._path, _VOID_DECODER, payload))
+
+    def _frame_at(self, start: int, end: int) -> bytes:
+        """The payload of the frame that begins here, and must end before `end`."""
+        head = self._bytes_at(start, _HEAD.size)
+        if start + _HEAD.size > end or len(head) < _HEAD.size:
+            raise DamagedSegment(f"{self._path}: a frame is cut at byte {start}")
+        length_bytes, checksum = _HEAD.unpack(head)
+        if start + _HEAD.size + length_bytes > end:
+            raise DamagedSegment(f"{self._path}: the frame at byte {start} is damaged")
+        payload = self._bytes_at(start + _HEAD.size, length_bytes)
+        if len(payload) != length_bytes or xxhash.xxh3_64_intdigest(payload) != checksum:
+            raise DamagedSegment(f"{self._path}: the frame at byte {start} is damaged")
+        return payload
+
+    def _bytes_at(self, start: int, length_bytes: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, length_bytes, start)
+        except OSError as error:
+            if error.errno in _UNREADABLE:
+                raise DamagedSegment(f"{self._path}: {error}") from error
+            raise
 
 
 def write_all(descriptor: int, pieces: Sequence[bytes]) -> None:
@@ -125,32 +205,8 @@ def _name_of(path: Path) -> SegmentName:
     return name
 
 
-def _read(path: Path, *, is_sealed: bool) -> tuple[list[Outcome], list[list[int]]]:
-    name = _name_of(path)
-    with memoryview(path.read_bytes()) as data:
-        if len(data) < name.size_bytes or data[: len(MAGIC)] != MAGIC:
-            raise DamagedSegment(f"{path}: {len(data)} bytes, not a segment of {name.size_bytes}")
-        frames = _frames(path, data, len(MAGIC), name.size_bytes)
-        after = _frames(path, data, name.size_bytes, len(data) if is_sealed else name.size_bytes)
-        try:
-            outcomes = [_OUTCOME_DECODER.decode(frame) for frame in frames]
-            seals = [_VOID_DECODER.decode(frame) for frame in after]
-        except msgspec.MsgspecError as error:
-            raise DamagedSegment(f"{path}: {error}") from error
-    if len(outcomes) != name.outcomes:
-        raise DamagedSegment(f"{path}: {len(outcomes)} outcomes, where its name says {name.outcomes}")
-    return outcomes, seals
-
-
-def _frames(path: Path, data: memoryview, start: int, end: int) -> Iterator[memoryview]:
-    """The payloads between two places, which must be filled by whole frames."""
-    while start < end:
-        payload_at = start + _HEAD.size
-        if payload_at > end:
-            raise DamagedSegment(f"{path}: a frame is cut at byte {start}")
-        length_bytes, checksum = _HEAD.unpack_from(data, start)
-        start = payload_at + length_bytes
-        payload = data[payload_at:start]
-        if start > end or xxhash.xxh3_64_intdigest(payload) != checksum:
-            raise DamagedSegment(f"{path}: the frame at byte {payload_at - _HEAD.size} is damaged")
-        yield payload
+def _decoded(path: Path, decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
+    try:
+        return decoder.decode(payload)
+    except msgspec.MsgspecError as error:
+        raise DamagedSegment(f"{path}: {error}") from error
