@@ -17,13 +17,15 @@ from gossamer.errors import StoreUnavailable
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import AdmitLimits, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
-from gossamer.parse.note import PageNote, read_note
+from gossamer.parse.note import PageNote, Stage, read_note
 from gossamer.parse.worker import Parser
 from gossamer.records import Answer, Candidate, Destination, Lease, Move, Outcome, Reason, Release, Result, SiteClock
 from gossamer.sinks.commit import Committer
 from gossamer.sinks.pages import PagesSink
 from gossamer.sinks.parts import committed_parts
+from gossamer.sinks.sink import Sink
 from gossamer.spool.directory import SpoolDirectory
+from gossamer.spool.suspects import Finding, Suspects
 from gossamer.spool.writer import SEGMENT_OUTCOMES, SegmentWriter
 from gossamer.testing.stores.model import ModelStore
 from gossamer.url import Url, canonicalise
@@ -127,26 +129,25 @@ class Crawl:
 
     @asynccontextmanager
     async def parser(
-        self, settings: Settings | None = None, suspects: Sequence[tuple[str, int]] = ()
+        self, settings: Settings | None = None, *, sinks: Sequence[Sink] | None = None
     ) -> AsyncIterator[Parser]:
         settings = settings or Settings()
-        sink = PagesSink(self.data, parser=NAME, crawl="a test")
+        sinks = sinks or [PagesSink(self.data, parser=NAME, crawl="a test")]
         with closing(PageNote(self.note)) as note:
             yield Parser(
                 name=NAME,
                 settings=settings,
                 store=self.store,
                 spool=self.spool,
-                committer=Committer(self.data, NAME, self.store, [sink]),
-                sinks=[sink],
+                committer=Committer(self.data, NAME, self.store, sinks),
+                sinks=sinks,
                 rules=AdmissionRules(settings.scope, Exclusions()),
                 note=note,
-                suspects=frozenset(suspects),
             )
 
-    async def parse(self, settings: Settings | None = None, suspects: Sequence[tuple[str, int]] = ()) -> Parser:
+    async def parse(self, settings: Settings | None = None, *, sinks: Sequence[Sink] | None = None) -> Parser:
         """All that is ready."""
-        async with self.parser(settings, suspects) as parser:
+        async with self.parser(settings, sinks=sinks) as parser:
             parser.drain(empty_spool=True)
             await parser.run()
         return parser
@@ -176,6 +177,12 @@ def crawl(data: Path, make_store: MakeStore, story: Callable[[Crawl], Coroutine[
             await told.store.close()
 
     asyncio.run(tell())
+
+
+def noted_page(crawl: Crawl) -> tuple[str, int]:
+    """Segment and index of the page in work."""
+    noted = read_note(crawl.note)
+    return (noted.segment, noted.page) if noted is not None and noted.stage is Stage.PAGE else ("", 0)
 
 
 async def until(happened: Callable[[], bool]) -> None:
@@ -340,7 +347,7 @@ def test_a_segment_that_was_begun_is_given_back_whole_when_the_parser_must_leave
         # Batches of four: some of the second segment are in the sink when the order to leave comes.
         async with crawl.parser(Settings(parse=ParseSettings(parser_workers=8))) as parser:
             running = asyncio.create_task(parser.run())
-            await until(lambda: (read_note(crawl.note) or ("", 0)) >= (second, 20))
+            await until(lambda: noted_page(crawl) >= (second, 20))
             parser.drain(empty_spool=False)
             await running
         assert (parser.statistics().pages, parser.statistics().offered) == (5, 20)
@@ -483,7 +490,7 @@ asyncio.run(main())
 """
 
 
-def test_a_page_that_kills_its_parser_is_noted_and_then_parsed_apart(tmp_path: Path) -> None:
+def test_a_page_that_kills_its_parser_is_noted_and_then_read_where_it_kills_nothing_else(tmp_path: Path) -> None:
     bodies = {"http://a.test/": b"<p>one", "http://b.test/": POISON, "http://c.test/": b"<p>three<a href=/x>x</a>"}
     segments: list[str] = []
 
@@ -496,12 +503,13 @@ def test_a_page_that_kills_its_parser_is_noted_and_then_parsed_apart(tmp_path: P
     died = subprocess.run(program, cwd=Path(__file__).parents[2], check=False)
     assert died.returncode == -signal.SIGSEGV
     noted = read_note(tmp_path / "spool" / "claimed" / f"{NAME}.note")
-    assert noted == (segments[0], 1)
+    assert noted == (segments[0], Stage.PAGE, 1)
 
     async def go_on(crawl: Crawl) -> None:
         for path in crawl.spool.claimed.glob("*/*.seg"):
             crawl.spool.publish(path)
-        statistics = (await crawl.parse(suspects=[noted])).statistics()
+        Suspects(crawl.spool.root).add(noted.segment, Finding.PARSER_DIED, noted.page)
+        statistics = (await crawl.parse()).statistics()
         assert (statistics.pages, statistics.parse_crashes) == (2, 1)
         assert [written["url"] for written in crawl.pages()] == ["http://a.test/", "http://c.test/"]
         assert await crawl.outcomes() == {"page": 2, "parse-crash": 1}
@@ -513,7 +521,8 @@ def test_a_suspect_that_is_harmless_is_a_page_like_any_other(tmp_path: Path) -> 
     async def story(crawl: Crawl) -> None:
         await crawl.admit("http://a.test/")
         segment = await crawl.fetch(lambda lease: page(lease, b"<title>Fine</title><p>Text<a href=/x>x</a>"))
-        statistics = (await crawl.parse(suspects=[(segment, 0)])).statistics()
+        Suspects(crawl.spool.root).add(segment, Finding.PARSER_DIED, 0)
+        statistics = (await crawl.parse()).statistics()
         assert (statistics.pages, statistics.parse_crashes) == (1, 0)
         (written,) = crawl.pages()
         assert (written["title"], written["outlink_count"]) == ("Fine", 1)

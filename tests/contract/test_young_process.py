@@ -36,7 +36,7 @@ def test_signals_are_held_back_from_a_process_from_its_first_moment_and_not_from
             return blocked(child.pid)
         finally:
             child.kill()
-            await child.watch()
+            await child.listen()
             os.close(lock)
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())

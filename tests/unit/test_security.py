@@ -181,7 +181,7 @@ def test_a_note_of_random_bytes_is_read_as_some_page_or_none(tmp_path: Path) -> 
     for content in [*random_contents(64), *random_contents()]:
         note.write_bytes(content)
         found = read_note(note)
-        assert found is None or (len(found[0]) <= 60 and found[1] >= 0)
+        assert found is None or (len(found.segment) <= 60 and found.page >= 0)
 
 
 def test_processes_of_random_bytes_are_nobody(tmp_path: Path) -> None:

@@ -1,64 +1,135 @@
-"""One page parsed in a child process with limits of its own: for pages on which parsers have died.
+"""The program that reads pages in a process that may die: run as `python -m gossamer.parse.isolated` by guarded.py.
 
-`read_apart` is called in the parser process; the child is this module as a program. Both speak msgpack: the answer and
-the settings go in, what was read comes out. A child that dies, is too slow or wants too much memory says nothing, and
-that is the answer.
+Two processes. The first has the libraries loaded, touches no page, and forks the second, the reader, which takes pages
+from standard input and answers on standard output. When a reader dies, the first says so in its place and forks the
+next one, which takes some milliseconds. Both end when their input does.
+
+    in:   length, settings;  then for each page: length, answer          (msgpack)
+    out:  READY;  then for each page: READ, length, reading  |  REFUSED, length, text  |  DIED, 0
 """
 
-import asyncio
-import contextlib
+import ctypes
+import gc
+import os
 import resource
+import signal
+import struct
 import sys
+from collections.abc import Callable
+from enum import IntEnum
 
 import msgspec
 
 from gossamer.config import Settings
-from gossamer.parse.record import Reading, read_answer
+from gossamer.errors import GossamerError
+from gossamer.parse.record import read_answer
 from gossamer.records import Answer
 
 #: A tree comes to 200 MB at worst (see taming.py); body, texts, interpreter and libraries fit beside it.
 MEMORY_BYTES = 1 << 30
-#: The slowest page known takes 1.4 s (see taming.py).
+#: Of one page. The slowest page known takes 1.4 s (see taming.py).
 CPU_SECONDS = 20
-#: For a child that sleeps, or a machine that is very busy.
-WALL_SECONDS = 60.0
+
+#: The bytes that follow.
+REQUEST_HEAD = struct.Struct("<I")
+#: What it is, and the bytes that follow.
+REPLY_HEAD = struct.Struct("<BI")
+
+_INPUT, _OUTPUT = 0, 1
+_SAMPLE = Answer(
+    "http://www.example.org/", 0.0, b"", b"", 200, ((b"Content-Type", b"text/html"),), b"<p>Text<p><a href=/>Link</a>"
+)
+#: Of linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
 
 
-class _Task(msgspec.Struct, frozen=True, array_like=True):
-    answer: Answer
-    settings: Settings
+class Reply(IntEnum):
+    """What was said about a page; READY is said once, before the first."""
+
+    READY = 1
+    READ = 2
+    REFUSED = 3
+    """An error that a person must mend, in its own words."""
+    DIED = 4
 
 
-async def read_apart(answer: Answer, settings: Settings) -> Reading | None:
-    """What `read_answer` makes of the page; None if the child that was to read it did not survive."""
-    child = await asyncio.create_subprocess_exec(
-        # -P: the directory that we were started in is no place to import from.
-        *(sys.executable, "-P", "-m", "gossamer.parse.isolated"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with asyncio.timeout(WALL_SECONDS):
-            said, _ = await child.communicate(msgspec.msgpack.encode(_Task(answer, settings)))
-    except TimeoutError:
-        return None
-    finally:
-        if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-    return msgspec.msgpack.decode(said, type=Reading) if child.returncode == 0 else None
-
-
-def main() -> None:
-    """Limits first: the page must not have a chance before."""
+def main() -> int:
+    """The process that forks. Limits come first, and hold for every reader."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=_Task)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(read_answer(task.answer, task.settings)))
+    parser = os.getppid()
+    die_with_parent = _die_with_parent()
+    die_with_parent()
+    # A keyboard's interrupt is for the leader.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    content = _take()
+    if content is None or os.getppid() != parser:
+        return 0
+    settings = msgspec.msgpack.decode(content, type=Settings)
+    # What is loaded when it is first needed is needed by every reader.
+    read_answer(_SAMPLE, settings)
+    # So that readers share what is loaded, instead of copying it when their collector looks at it.
+    gc.collect()
+    gc.freeze()
+    _say(Reply.READY)
+    while True:
+        own = os.getpid()
+        child = os.fork()
+        if child == 0:
+            die_with_parent()
+            os._exit(_read_pages(settings) if os.getppid() == own else 0)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) == 0:
+            return 0
+        _say(Reply.DIED)
+
+
+def _read_pages(settings: Settings) -> int:
+    """The reader: until there are no more. What it raises is its end: after a lack of memory nothing in it is certain."""
+    encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Answer)
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    while (content := _take()) is not None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS, hard))
+        try:
+            reading = encoder.encode(read_answer(decoder.decode(content), settings))
+        except GossamerError as error:
+            _say(Reply.REFUSED, str(error).encode())
+        else:
+            _say(Reply.READ, reading)
+    return 0
+
+
+def _take() -> bytes | None:
+    """What one page takes; None at the end of the input."""
+    head = _exactly(REQUEST_HEAD.size)
+    return None if head is None else _exactly(REQUEST_HEAD.unpack(head)[0])
+
+
+def _exactly(size: int) -> bytes | None:
+    pieces: list[bytes] = []
+    while size:
+        piece = os.read(_INPUT, min(size, 1 << 20))
+        if not piece:
+            return None
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _say(reply: Reply, content: bytes = b"") -> None:
+    with memoryview(REPLY_HEAD.pack(reply, len(content)) + content) as said:
+        written = 0
+        while written < len(said):
+            written += os.write(_OUTPUT, said[written:])
+
+
+def _die_with_parent() -> Callable[[], None]:
+    """What makes the calling process die with its parent. Elsewhere than on Linux it notices by the end of its input,
+    when the page in work is read."""
+    control = getattr(ctypes.CDLL(None), "prctl", None)
+    return lambda: None if control is None else control(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

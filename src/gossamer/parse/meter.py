@@ -2,8 +2,35 @@
 
 from typing import Protocol
 
+import msgspec
+
 from gossamer.records import Outcome
 from gossamer.sinks.sink import PageRecord
+
+
+class ParserStatistics(msgspec.Struct, kw_only=True):
+    """Plain numbers since the parser started, for the leader."""
+
+    pages: int = 0
+    outcomes: int = 0
+    """Pages included; both of whole segments."""
+    links_found: int = 0
+    links_nofollow: int = 0
+    offered: int = 0
+    """Candidates that the store was asked about."""
+    admitted: int = 0
+    """Those of them that were new."""
+    refused: dict[str, int] = {}
+    """Links and redirects that were not admitted, by reason; those that were seen before not among them."""
+    commits: int = 0
+    damaged_segments: int = 0
+    failed_segments: int = 0
+    """Set aside because they raised an exception, or parsers died on them. Damaged ones are not among them."""
+    parse_crashes: int = 0
+    disk_waits: int = 0
+    """How often the disk was full, or descriptors were short; one for each time that lasted."""
+    is_short: int = 0
+    """1 while it waits for that."""
 
 
 class ParseMeter(Protocol):
@@ -21,6 +48,9 @@ class ParseMeter(Protocol):
     def damaged(self) -> None:
         """A segment could not be read."""
 
+    def failed(self) -> None:
+        """A segment could be read, and was set aside all the same."""
+
 
 class Unmeasured:
     """Nobody measures."""
@@ -32,6 +62,8 @@ class Unmeasured:
     def crashed(self) -> None: ...
 
     def damaged(self) -> None: ...
+
+    def failed(self) -> None: ...
 
 
 UNMEASURED = Unmeasured()

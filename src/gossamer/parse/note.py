@@ -1,45 +1,72 @@
-"""Which page a parser is on, written where the leader can read it after the parser's death, or while it hangs.
+"""What a parser is at, written where the leader can read it after the parser's death, or while it hangs.
 
-A memory-mapped file: a note costs no system call, and outlives the process that wrote it. (Not the machine; nobody asks
-after a restart.) The leader compares the notes of deaths, and of moments: a note that a reader catches half-written is
-one that differs, which only says that the parser is alive.
+A memory-mapped file: a note costs no system call, and outlives the process that wrote it. (Not the machine.) The leader
+compares the notes of deaths, and of moments: a note that a reader catches half-written is one that differs, which only
+says that the parser is alive.
 """
 
 import mmap
 import struct
+from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
-#: The page's place in its segment counted from 1, so that an empty file says "none"; then the segment's id. Ids are
-#: shorter by half than the room for them.
-_NOTE = struct.Struct("<I60s")
-_NO_PAGE = bytes(_NOTE.size)
+#: The stage, the page's index, the segment's id. Ids are shorter by half than the room for them.
+_NOTE = struct.Struct("<II56s")
+_NOTHING = bytes(_NOTE.size)
+
+
+class Stage(IntEnum):
+    """What is done with the segment. 0 is in an empty file, and says that no segment is in work."""
+
+    PAGE = 1
+    """One of its pages is read."""
+    SEGMENT = 2
+    """The segment itself: its file is read, its links are offered."""
+    SINKS = 3
+    COMMIT = 4
+    """It alone is committed. A commit of more than one segment is not noted."""
+    RETURN = 5
+    """Its URLs go back, and its file goes to quarantine."""
+
+
+class Noted(NamedTuple):
+    """What a note says."""
+
+    segment: str
+    stage: Stage
+    page: int = 0
+    """Its index, in that stage."""
 
 
 class PageNote:
-    """Names the page in work and nothing else: it is empty whenever no page is being read.
+    """Names the segment in work, and the page while one is read; it is empty whenever no segment is in work.
 
-    The parser writes it before each page, the supervisor reads the file with `read_note`. It never raises after it was
-    opened, and the file stays when it is closed.
+    The parser writes it, the supervisor reads the file with `read_note`. It never raises after it was opened, and the
+    file stays when it is closed.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_NO_PAGE)
+        path.write_bytes(_NOTHING)
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _NOTE.size)
 
-    def set(self, segment: str, index: int) -> None:
-        self._map[:] = _NOTE.pack(index + 1, segment.encode())
+    def page(self, segment: str, index: int) -> None:
+        self._map[:] = _NOTE.pack(Stage.PAGE, index, segment.encode())
+
+    def stage(self, segment: str, stage: Stage) -> None:
+        self._map[:] = _NOTE.pack(stage, 0, segment.encode())
 
     def clear(self) -> None:
-        self._map[:] = _NO_PAGE
+        self._map[:] = _NOTHING
 
     def close(self) -> None:
         self._map.close()
 
 
-def read_note(path: Path) -> tuple[str, int] | None:
-    """Segment id and index of the page that the parser of this file is on, or died on; None if it is on none."""
+def read_note(path: Path) -> Noted | None:
+    """What the parser of this file is at, or was when it died; None if it was at no segment."""
     try:
         written = path.read_bytes()
     except OSError:
@@ -48,5 +75,7 @@ def read_note(path: Path) -> tuple[str, int] | None:
     if len(written) != _NOTE.size:
         # Its parser died while it made the file.
         return None
-    place, segment = _NOTE.unpack(written)
-    return (segment.rstrip(b"\0").decode("ascii", "replace"), place - 1) if place else None
+    stage, index, segment = _NOTE.unpack(written)
+    if stage not in Stage.__members__.values():
+        return None
+    return Noted(segment.rstrip(b"\0").decode("ascii", "replace"), Stage(stage), index)

@@ -10,17 +10,19 @@ boundary at that moment.
 
 Parsing holds up the event loop, which serves nothing but this and the leader's commands; those are heard between pages.
 A disk that is full is waited for, wherever it is met; nothing that was read is lost by that.
+
+Whatever a segment does to its reader, the crawl goes on. A page that kills its reader is finished as `parse-crash`. A
+segment that cannot be read is set aside: its URLs go back to their queues, and only then its file goes to quarantine.
+One that raises an exception is parsed again: outcome by outcome, then without the page that raised it. If nothing helps
+it is set aside, and so is one on which two parsers died.
 """
 
 import asyncio
-import contextlib
-import errno
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -29,95 +31,37 @@ from gossamer.errors import GossamerError
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.store import Store
 from gossamer.frontier.store_clock import SampledClock
+from gossamer.parse.batch import LINK_WEIGHT, Batch, Offer
 from gossamer.parse.candidates import Candidates
-from gossamer.parse.isolated import read_apart
-from gossamer.parse.meter import UNMEASURED, ParseMeter
-from gossamer.parse.note import PageNote
-from gossamer.parse.record import Reading, read_answer
-from gossamer.records import Answer, Candidate, Finished, Outcome, Reason, Result
+from gossamer.parse.failures import Failures, Fault, Faults, Leaving
+from gossamer.parse.meter import UNMEASURED, ParseMeter, ParserStatistics
+from gossamer.parse.note import PageNote, Stage
+from gossamer.parse.page_reader import PageReader
+from gossamer.parse.room import Room
+from gossamer.records import Candidate, Finished, Outcome, Reason, Result
 from gossamer.sinks.commit import Committer
-from gossamer.sinks.sink import Entry, Sink
+from gossamer.sinks.sink import Sink
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.recovery import return_claimed
-from gossamer.spool.segment import DamagedSegment, parse_name, read_segment, segment_id
+from gossamer.spool.segment import DamagedSegment, SegmentReader, parse_name, segment_id
+from gossamer.spool.suspects import SEGMENT_DEATHS, Finding, Suspects
 
 #: Until a commit its segments stay in the spool. A thousand usual pages come to a tenth of this; where the spool is
 #: small, all parsers together keep half of it at most, so that it never waits for a commit that waits for more pages.
 COMMIT_BYTES = 256 << 20
-#: A batch that has come to so many characters is not filled further: forty pages of a megabyte each, with links that
-#: are as long as links may be, would not fit into a parser. Usual ones come to a quarter.
-BATCH_WEIGHT = 8 << 20
-#: Of a link beside its URL, which is at most its page's base and what is written in the page.
-LINK_WEIGHT = 300
 #: How soon a segment that appears is noticed by an idle parser; looking costs it one listing of a directory.
 IDLE_SECONDS = 0.05
-#: Between attempts at a disk that is full: somebody has to make room, and may be at it already, or asleep.
-FIRST_DISK_SECONDS = 1.0
-LONGEST_DISK_SECONDS = 30.0
-
-#: What passes when somebody makes room, or ends something. Any other error of the disk ends the parser.
-_SHORTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-T = TypeVar("T")
+#: After a failure, so long each segment is committed by itself: the next failure is that of one segment.
+CAREFUL_SECONDS = 120.0
 
 _LOG = logging.getLogger("gossamer.parse")
-
-
-class ParserStatistics(msgspec.Struct, kw_only=True):
-    """Plain numbers since the parser started, for the leader."""
-
-    pages: int = 0
-    outcomes: int = 0
-    """Pages included; both of whole segments."""
-    links_found: int = 0
-    links_nofollow: int = 0
-    offered: int = 0
-    """Candidates that the store was asked about."""
-    admitted: int = 0
-    """Those of them that were new."""
-    refused: dict[str, int] = {}
-    """Links and redirects that were not admitted, by reason; those that were seen before not among them."""
-    commits: int = 0
-    damaged_segments: int = 0
-    parse_crashes: int = 0
-    disk_waits: int = 0
-    """How often the disk was full, or descriptors were short; one for each time that lasted."""
-    is_short: int = 0
-    """1 while it waits for that."""
-
-
-class _Batch(msgspec.Struct, kw_only=True):
-    """Some outcomes of one segment: first what is read of them, then the store's answers are awaited."""
-
-    finished: list[Finished]
-    """Of the whole segment so far; its batches share the list."""
-    entries: list[Entry] = []
-    """For the sinks, in the order of the segment."""
-    redirects: list[Candidate] = []
-    links: dict[int, Candidate] = {}
-    weight: int = 0
-    """Roughly, in characters; some of them take four bytes."""
-    segment: Path | None = None
-    """Set on the last batch of a segment."""
-
-    def candidates(self) -> list[Candidate]:
-        # A redirect first: it may be to the same place as a link, and says more of it.
-        return [*self.redirects, *self.links.values()]
-
-
-class _Offer(msgspec.Struct, frozen=True):
-    """A batch that is read, while the store is asked about its candidates."""
-
-    batch: _Batch
-    candidates: list[Candidate]
-    answers: asyncio.Task[list[Reason]]
 
 
 class Parser:
     """Takes segments one after the other; finishes a URL only after its links are admitted and its record is committed.
 
-    `run` is called once, by a parser process. The supervisor reads `note` when that dies, and names in `suspects` the
-    pages (segment id and index) to be parsed apart. It never fetches, and never deletes a segment itself.
+    `run` is called once, by a parser process. The supervisor reads `note` when that dies. It never fetches, and never
+    deletes a segment itself.
     """
 
     def __init__(
@@ -132,7 +76,6 @@ class Parser:
         rules: AdmissionRules,
         note: PageNote,
         meter: ParseMeter = UNMEASURED,
-        suspects: Collection[tuple[str, int]] = frozenset(),
         parsers: int = 1,
     ) -> None:
         """`parsers` is how many share the spool."""
@@ -146,19 +89,30 @@ class Parser:
         self._limits = rules.limits
         self._note = note
         self._meter = meter
-        self._suspects = suspects
         self._candidates = Candidates(rules, settings.url, settings.parse.max_link_bytes)
         self._batch_outcomes = max(1, settings.parse.parser_workers // 2)
-        self._pending: _Offer | None = None
+        self._pending: Offer | None = None
         self._statistics = ParserStatistics()
         self._uncommitted_outcomes = 0
         self._uncommitted_bytes = 0
         self._commit_bytes = min(COMMIT_BYTES, settings.spool.spool_bytes // (2 * parsers))
         self._uncommitted_since: float | None = None
-        self._disk_seconds = FIRST_DISK_SECONDS
+        self._careful_until = 0.0
         self._is_commit_wanted = False
         self._is_draining = False
         self._leaving = asyncio.Event()
+        self._room = Room(self._statistics, self._leaving)
+        self._suspects = Suspects(spool.root)
+        self._page_reader = PageReader(settings, self._suspects, self._room, self._leaving)
+        self._failures = Failures(
+            store=store,
+            spool=spool,
+            suspects=self._suspects,
+            note=note,
+            room=self._room,
+            statistics=self._statistics,
+            meter=meter,
+        )
 
     async def run(self) -> None:
         """Until drained. Raises StoreUnavailable when the store is gone; recovery then takes up what was claimed."""
@@ -166,9 +120,11 @@ class Parser:
             while not self._leaving.is_set():
                 # Asked before the spool is: what was ready when the drain was told is found.
                 is_last_look = self._is_draining
-                segment = await self._with_room(partial(self._spool.claim, self._name))
+                segment = await self._room.until_done(partial(self._spool.claim, self._name))
                 if segment is not None:
                     await self._parse(segment)
+                    if self._is_careful:
+                        await self._settle()
                     if self._is_commit_due():
                         await self._commit()
                     continue
@@ -182,8 +138,13 @@ class Parser:
             await self._commit()
             self._committer.close()
             return_claimed(self._spool, self._name)
+        except (GossamerError, OSError):
+            # It leaves in good order, and no segment is to blame.
+            self._note.clear()
+            raise
         finally:
             await self._forget_pending()
+            await self._page_reader.close()
 
     def commit_soon(self) -> None:
         """Nothing is queued or leased any more: what is parsed need not wait for more."""
@@ -195,6 +156,14 @@ class Parser:
         if not empty_spool:
             self._leaving.set()
 
+    def guard(self, seconds: float) -> None:
+        """A parser has died on a page: for so long, pages are read where they can kill nothing else."""
+        self._page_reader.guard(seconds)
+
+    def be_careful(self, seconds: float) -> None:
+        """A parser has died, on no page: for so long, each segment is committed by itself."""
+        self._careful_until = max(self._careful_until, time.monotonic() + seconds)
+
     def statistics(self) -> ParserStatistics:
         return msgspec.structs.replace(
             self._statistics,
@@ -202,46 +171,74 @@ class Parser:
             refused={str(reason): count for reason, count in self._candidates.refused.items()},
         )
 
+    # One segment.
+
     async def _parse(self, path: Path) -> None:
         segment = segment_id(path)
+        self._note.stage(segment, Stage.SEGMENT)
+        self._suspects.refresh()
+        spooled: set[int] | None = None
+        if segment in self._suspects:
+            deaths = self._suspects.deaths(segment)
+            if deaths >= SEGMENT_DEATHS or self._suspects.has(segment, Finding.RETURNING):
+                await self._failures.set_aside(path, f"{deaths} parsers died on it")
+                return
+            if deaths:
+                spooled = await self._store.spooled(segment)
+        index: int | None = None
         try:
-            outcomes = await self._with_room(partial(read_segment, path))
+            with Faults(), await self._room.until_done(partial(SegmentReader, path)) as reader:
+                batch = Batch(segment=path, finished=[])
+                most = 1 if self._suspects.has(segment, Finding.FAILED) else self._batch_outcomes
+                following = 0
+                while (outcome := await self._room.until_done(reader.next)) is not None:
+                    if self._leaving.is_set():
+                        await self._abandon()
+                        return
+                    if batch.is_full(most):
+                        if not await self._offer(batch):
+                            return
+                        batch = Batch(segment=path, finished=batch.finished)
+                    index, following = following, following + 1
+                    if spooled is None or outcome.lease.number in spooled or outcome.result is Result.RETRY:
+                        await self._read(batch, segment, index, outcome)
+                    index = None
+                    self._note.stage(segment, Stage.SEGMENT)
         except DamagedSegment as error:
-            _LOG.warning("segment %s is damaged, its URLs are fetched again: %s", segment, error)
-            self._spool.quarantine(path)
-            await self._store.unspool(segment)
-            self._statistics.damaged_segments += 1
-            self._meter.damaged()
+            await self._abandon()
+            await self._failures.set_aside(path, str(error), is_damaged=True)
             return
-        finished: list[Finished] = []
-        batch = _Batch(finished=finished)
-        index = 0
-        while batch.segment is None:
-            batch = _Batch(finished=finished)
-            end = min(index + self._batch_outcomes, len(outcomes))
-            while index < end and batch.weight < BATCH_WEIGHT:
-                if self._leaving.is_set():
-                    await self._abandon()
-                    return
-                await self._read(batch, segment, index, outcomes[index])
-                index += 1
-            self._note.clear()
-            await self._settle()
-            if index == len(outcomes):
-                batch.segment = path
-            candidates = batch.candidates()
-            self._pending = _Offer(batch, candidates, asyncio.create_task(self._admit(candidates)))
+        except Leaving:
+            await self._abandon()
+            return
+        except Fault as fault:
+            # What the store was asked about earlier is not to blame, unless it failed too.
+            if await self._settle() != path:
+                await self._fail(path, index, fault)
+            return
+        batch.is_last = True
+        await self._offer(batch)
 
-    async def _read(self, batch: _Batch, segment: str, index: int, outcome: Outcome) -> None:
-        lease, entry = outcome.lease, Entry(outcome, outcome.reason)
-        batch.entries.append(entry)
+    async def _offer(self, batch: Batch) -> bool:
+        """Ask the store about the links of a batch; whether the batch before it, if of the same segment, went well."""
+        if await self._settle() == batch.segment:
+            return False
+        self._note.stage(segment_id(batch.segment), Stage.SEGMENT)
+        candidates = batch.candidates()
+        self._pending = Offer(batch, candidates, asyncio.create_task(self._admit(candidates)))
+        return True
+
+    async def _read(self, batch: Batch, segment: str, index: int, outcome: Outcome) -> None:
+        lease, entry = outcome.lease, batch.add(index, outcome)
         if outcome.result is Result.RETRY:
             return  # the record of an attempt; its URL is back in its queue
         if outcome.is_page and outcome.answer is not None:
             began_at = time.perf_counter()
-            reading = await self._read_page(segment, index, outcome.answer)
+            self._note.page(segment, index)
+            reading = await self._page_reader.read(segment, index, outcome.answer)
             if reading is None:
                 entry.reason = Reason.PARSE_CRASH
+                self._statistics.parse_crashes += 1
                 self._meter.crashed()
             else:
                 page = entry.page = reading.record
@@ -259,40 +256,48 @@ class Parser:
             Finished(segment, lease.number, lease.slot, lease.site, lease.fingerprint, entry.reason, outcome.body_bytes)
         )
 
-    async def _read_page(self, segment: str, index: int, answer: Answer) -> Reading | None:
-        """What the page says; None if reading it kills whoever does."""
-        self._note.set(segment, index)
-        if (segment, index) not in self._suspects:
-            return read_answer(answer, self._settings)
-        reading = await read_apart(answer, self._settings)
-        if reading is None:
-            _LOG.warning("page %d of segment %s cannot be parsed: %s", index, segment, answer.url)
-            self._statistics.parse_crashes += 1
-        return reading
-
     async def _admit(self, candidates: list[Candidate]) -> list[Reason]:
         if not candidates:
             return []
         return await self._store.admit(candidates, self._limits, now=await self._clock.earliest())
 
-    async def _settle(self) -> None:
-        """Bring the batch that the store was asked about to its end."""
+    async def _settle(self) -> Path | None:
+        """Bring the batch that the store was asked about to its end; its segment, if that failed."""
         offer = self._pending
         if offer is None:
-            return
-        answers = await offer.answers
-        self._pending = None
-        self._candidates.answered(offer.candidates, answers)
-        # Nothing else is written meanwhile: when the segment is done, the sinks stand at its boundary.
-        batch, statistics = offer.batch, self._statistics
-        for entry in batch.entries:
-            for sink in self._sinks:
-                sink.write(entry)
-                await self._with_room(sink.flush)
+            return None
+        batch = offer.batch
+        # Where a batch has one outcome, that is to blame.
+        index = batch.indexes[0] if len(batch.indexes) == 1 else None
+        self._note.stage(segment_id(batch.segment), Stage.SEGMENT)
+        try:
+            with Faults():
+                answers = await offer.answers
+                self._pending = None
+                self._candidates.answered(offer.candidates, answers)
+                self._note.stage(segment_id(batch.segment), Stage.SINKS)
+                # Nothing else is written meanwhile: when the segment is done, the sinks stand at its boundary.
+                for place, entry in zip(batch.indexes, batch.entries, strict=True):
+                    for sink in self._sinks:
+                        index = place
+                        sink.write(entry)
+                        index = None
+                        await self._room.until_done(sink.flush)
+                if batch.is_last:
+                    await self._room.until_done(partial(self._committer.segment_done, batch.segment, batch.finished))
+        except Fault as fault:
+            self._pending = None
+            await self._fail(batch.segment, index, fault)
+            return batch.segment
+        self._count(batch, answers)
+        self._note.clear()
+        return None
+
+    def _count(self, batch: Batch, answers: list[Reason]) -> None:
+        statistics = self._statistics
         statistics.offered += len(answers)
         statistics.admitted += answers.count(Reason.NEW)
-        if batch.segment is not None:
-            await self._with_room(partial(self._committer.segment_done, batch.segment, batch.finished))
+        if batch.is_last:
             statistics.pages += sum(finished.reason is Reason.PAGE for finished in batch.finished)
             statistics.outcomes += len(batch.finished)
             # Those that are no pages count too: their segments and their URLs wait for the commit just the same.
@@ -302,58 +307,72 @@ class Parser:
             if self._uncommitted_since is None:
                 self._uncommitted_since = time.monotonic()
 
+    # The commit.
+
+    @property
+    def _is_careful(self) -> bool:
+        return time.monotonic() < self._careful_until
+
     def _is_commit_due(self) -> bool:
         return self._uncommitted_since is not None and (
             self._uncommitted_outcomes >= self._settings.sinks.commit_pages
             or self._uncommitted_bytes >= self._commit_bytes
             or time.monotonic() - self._uncommitted_since >= self._settings.sinks.commit_interval_seconds
+            or self._is_careful
         )
 
     async def _commit(self) -> None:
         await self._settle()
         if self._uncommitted_since is not None:
             began_at = time.monotonic()
-            while True:
-                try:
-                    await self._committer.commit()
-                    break
-                except OSError as error:
-                    await self._wait_for_room(error)
+            segments = self._committer.segments
+            if len(segments) == 1:
+                self._note.stage(segment_id(segments[0]), Stage.COMMIT)
+            try:
+                await self._commit_with_room()
+            except Fault as fault:
+                if self._committer.is_decided:
+                    raise
+                await self._fail(segments[0] if len(segments) == 1 else None, None, fault)
+                return
+            self._note.clear()
             self._statistics.is_short = 0
             self._statistics.commits += 1
+            self._failures.note_commit()
             self._meter.committed(time.monotonic() - began_at)
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
 
-    async def _with_room(self, work: Callable[[], T]) -> T:
-        """`work` must be one that may be called again after an OSError."""
+    async def _commit_with_room(self) -> None:
         while True:
             try:
-                done = work()
+                with Faults():
+                    await self._committer.commit()
             except OSError as error:
-                await self._wait_for_room(error)
+                await self._room.wait(error)
             else:
-                self._statistics.is_short = 0
-                return done
+                return
 
-    async def _wait_for_room(self, error: OSError) -> None:
-        if error.errno not in _SHORTAGES:
-            raise error
-        if self._leaving.is_set():
-            raise GossamerError(f"what was parsed cannot be written: {error}; resume when there is room") from error
-        if not self._statistics.is_short:
-            _LOG.error("cannot go on: %s; trying again until there is room", error)
-            self._statistics.disk_waits += 1
-            self._statistics.is_short = 1
-            self._disk_seconds = FIRST_DISK_SECONDS
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._leaving.wait(), self._disk_seconds)
-        self._disk_seconds = min(2 * self._disk_seconds, LONGEST_DISK_SECONDS)
+    # What goes wrong.
 
     async def _abandon(self) -> None:
         """What was written of the segment in work is taken back; `run` gives the segment itself back."""
-        self._note.clear()
         await self._settle()
+        self._note.clear()
         self._committer.abandon()
+
+    async def _fail(self, path: Path | None, index: int | None, fault: Fault) -> None:
+        """Something of ours failed while this segment was parsed or committed, on this page if it is known."""
+        _LOG.error("segment %s, page %s: %s", path and segment_id(path), index, fault, exc_info=fault.__cause__)
+        self.be_careful(CAREFUL_SECONDS)
+        self._committer.abandon()
+        if index is None:
+            # It may be the doing of what earlier segments have left in the sinks.
+            for done in self._committer.abandon_all():
+                if done != path:
+                    await self._failures.give_back(done)
+            self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
+        if path is not None:
+            await self._failures.failed(path, index, fault)
 
     async def _forget_pending(self) -> None:
         """Without an answer its segment is not done; recovery gives it back."""

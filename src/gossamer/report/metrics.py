@@ -142,8 +142,8 @@ PARSED_PAGES = Metric(
 PARSE_ERRORS = Metric(
     name="crawler_parse_errors_total",
     kind="counter",
-    meaning="Pages that killed their reader, segments that could not be read, bodies that could not be decoded.",
-    labels={"error_type": ("crash", "damaged-segment", "corrupt-body")},
+    meaning="Pages that killed their reader, segments that could not be parsed, bodies that could not be decoded.",
+    labels={"error_type": ("crash", "damaged-segment", "failed-segment", "corrupt-body")},
 )
 PHASE_SECONDS = Metric(
     name="crawler_fetch_phase_seconds",

@@ -58,7 +58,9 @@ _CONTENT = histogram_slot(CONTENT_BYTES)
 _PARSED = slot(PARSED_PAGES)
 _PARSE_SECONDS = histogram_slot(PARSE_SECONDS)
 _COMMIT_SECONDS = histogram_slot(COMMIT_SECONDS)
-_CRASH, _DAMAGED, _CORRUPT = (slot(PARSE_ERRORS, word) for word in ("crash", "damaged-segment", "corrupt-body"))
+_CRASH, _DAMAGED, _FAILED_SEGMENT, _CORRUPT = (
+    slot(PARSE_ERRORS, word) for word in ("crash", "damaged-segment", "failed-segment", "corrupt-body")
+)
 
 
 class FetchCounting:
@@ -156,6 +158,9 @@ class ParseCounting:
 
     def damaged(self) -> None:
         self._counters.add(_DAMAGED)
+
+    def failed(self) -> None:
+        self._counters.add(_FAILED_SEGMENT)
 
 
 class StoreCounting:

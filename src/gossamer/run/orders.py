@@ -23,13 +23,6 @@ REPORT_SECONDS = 0.5
 HELD_SIGNALS = frozenset({signal.SIGHUP, signal.SIGUSR1})
 
 
-class Suspect(msgspec.Struct, frozen=True):
-    """A page on which parsers have died: it is parsed apart, where it can kill nothing else."""
-
-    segment: str
-    index: int
-
-
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """All that a process needs to know."""
 
@@ -43,7 +36,10 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     data: str
     settings: Settings
-    suspects: list[Suspect] = []
+    guard_seconds: float = 0.0
+    """Of a parser: for so long pages are read where they can kill nothing else."""
+    careful_seconds: float = 0.0
+    """Of a parser: for so long each segment is committed by itself."""
     forbidden: list[tuple[str, int]] = []
     """Endpoints of the leader's own servers: no page may send a fetcher there."""
 
@@ -51,10 +47,12 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is told while it runs."""
 
-    do: Literal["drain", "commit", "pause", "go-on", "reread"]
-    """`reread`: the exclude file has changed."""
+    do: Literal["drain", "commit", "pause", "go-on", "reread", "guard", "careful"]
+    """`reread`: the exclude file has changed. `guard`, `careful`: a parser has died, on a page or not on one."""
     empty_spool: bool = False
     """Of `drain`, to a parser: what is fetched is parsed first."""
+    seconds: float = 0.0
+    """Of `guard` and `careful`: for how long."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,10 @@ class ParserWork:
             self._parser.commit_soon()
         elif command.do == "reread":
             self._workshop.reread_exclusions()
+        elif command.do == "guard":
+            self._parser.guard(command.seconds)
+        elif command.do == "careful":
+            self._parser.be_careful(command.seconds)
 
     def connections(self) -> dict[int, str]:
         return {}
@@ -65,6 +69,7 @@ def parser_work(workshop: Workshop, orders: Orders) -> ParserWork:
         rules=workshop.rules,
         note=note,
         meter=counting,
-        suspects={(suspect.segment, suspect.index) for suspect in orders.suspects},
     )
+    parser.guard(orders.guard_seconds)
+    parser.be_careful(orders.careful_seconds)
     return ParserWork(parser, note, workshop, counting)

@@ -10,7 +10,9 @@ from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import Orders
 from gossamer.run.wiring import Workshop
 from gossamer.sinks.commit import recover
+from gossamer.spool.directory import SpoolDirectory, segments_in
 from gossamer.spool.recovery import recover_lost, recover_open, return_claimed
+from gossamer.spool.suspects import Suspects
 
 log = logging.getLogger("gossamer.run")
 
@@ -26,8 +28,15 @@ async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
     return_claimed(spool)
     await recover_open(spool, store)
     lost = await recover_lost(spool, store)
+    _keep_suspects(spool)
     if lost:
         log.warning("%d segments are missing from the spool; what was in them is fetched again", len(lost))
+
+
+def _keep_suspects(spool: SpoolDirectory) -> None:
+    """What is known of segments that are gone is of no use any more."""
+    names = [*segments_in(spool.open), *segments_in(spool.ready)]
+    Suspects(spool.root).remove_all_but({name.id for name in names})
 
 
 async def mend_after(data: DataDirectory, workshop: Workshop, dead: Orders) -> None:

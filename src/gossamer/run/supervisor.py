@@ -22,12 +22,14 @@ from gossamer.errors import CrashLoop
 from gossamer.parse.note import read_note
 from gossamer.report.resources import HAS_CPU_TIMES, cpu_seconds
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.orders import HELD_SIGNALS, Command, Kind, Orders, Report, Suspect
+from gossamer.run.deaths import Deaths
+from gossamer.run.orders import HELD_SIGNALS, Command, Kind, Orders, Report
+from gossamer.run.watch import Seen, Watch
+from gossamer.spool.directory import SpoolDirectory, segments_in
+from gossamer.spool.suspects import Suspects
 
 log = logging.getLogger("gossamer.run")
 
-#: Deaths in a row, of whatever process, without anything being finished between them.
-CRASH_LOOP_DEATHS = 5
 #: Before the second start of a process, and doubled for each further one; back to this once something was finished.
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
@@ -37,10 +39,6 @@ KILLED_SECONDS = 5.0
 ENDING_SECONDS = 0.01
 #: With sites and pages of the longest names it comes to 50 KB.
 LONGEST_REPORT_BYTES = 1 << 20
-#: A page that took two parsers with it is not given to a third.
-DEATHS_ON_ONE_PAGE = 2
-#: CPU time on one page after which a parser hangs; the worst page known takes one second.
-HANG_CPU_SECONDS = 30.0
 
 T = TypeVar("T")
 
@@ -65,6 +63,9 @@ class Child:
         self.report: Report | None = None
         self.by_name: Report | None = None
         """The last one that had names in it."""
+        self.reports = 0
+        """How many it has sent."""
+        self.watch = Watch(orders.kind)
         self._process = process
         self._lines = lines
         self._stdout = stdout
@@ -118,11 +119,12 @@ class Child:
             await asyncio.sleep(ENDING_SECONDS)
         return code
 
-    async def watch(self) -> int:
+    async def listen(self) -> int:
         """Until it ends; its exit code."""
         while line := await self._lines.readline():
             with contextlib.suppress(msgspec.DecodeError):
                 report = self.report = msgspec.json.decode(line, type=Report)
+                self.reports += 1
                 if report.sites is not None or report.recent is not None:
                     self.by_name = report
         self._stdout.close()
@@ -139,13 +141,24 @@ class Supervisor:
     """All started processes of one run. The leader calls `keep` for every place, as a task each."""
 
     def __init__(
-        self, data: DataDirectory, mend_after: MendAfter, *, changed: Callable[[], None], died: Callable[[], None]
+        self,
+        data: DataDirectory,
+        mend_after: MendAfter,
+        *,
+        changed: Callable[[], None],
+        died: Callable[[], None],
+        say: Callable[[str], None],
     ) -> None:
-        """`changed` hears when others are there than before, `died` when one ends that was not told to."""
+        """`changed` hears when others are there than before, `died` when one ends that was not told to, `say` what a
+        person must not miss."""
         self._data = data
         self._mend_after = mend_after
         self._changed = changed
         self._died = died
+        self._say = say
+        self._spool = SpoolDirectory(data.spool)
+        self._suspects = Suspects(data.spool)
+        self._deaths = Deaths(self._suspects, time.monotonic())
         self._children: dict[tuple[Kind, int], Child] = {}
         self.restarts = 0
         self.refused: Counter[str] = Counter()
@@ -154,14 +167,13 @@ class Supervisor:
         self._lives = 0
         self._starting = asyncio.Lock()
         self._past_cpu_seconds: dict[str, float] = {}
-        self._deaths = 0
         self._finished = 0
-        self._deaths_on: dict[Suspect, int] = {}
+        self._set_aside = 0
+        self._looked_at = time.monotonic()
         self._last_words: dict[Kind, Command] = {}
         self._standing: dict[Kind, Command] = {}
         """What holds until it is taken back: one that is started again hears it first."""
         self._restarts: dict[Kind, bool] = {"fetcher": True, "parser": True}
-        self._pages_in_work: dict[str, tuple[tuple[str, int] | None, float]] = {}
 
     @property
     def pids(self) -> list[int]:
@@ -202,10 +214,12 @@ class Supervisor:
         place = (orders.kind, orders.index)
         while True:
             self._lives += 1
+            now = time.monotonic()
             life = msgspec.structs.replace(
                 orders,
                 owner=f"{orders.owner}-{self._lives}",
-                suspects=self._suspects() if orders.kind == "parser" else [],
+                guard_seconds=self._deaths.guard_seconds(now),
+                careful_seconds=self._deaths.careful_seconds(now),
             )
             child = self._children[place] = await self._until_done(
                 "cannot be started", life, partial(self._start, life)
@@ -215,7 +229,7 @@ class Supervisor:
                 child.tell(self._standing[orders.kind])
             if orders.kind in self._last_words:
                 child.tell(self._last_words[orders.kind])
-            code = await child.watch()
+            code = await child.listen()
             del self._children[place]
             if child.report is not None:
                 used = self._past_cpu_seconds.get(orders.kind, 0.0) + child.report.usage.cpu_seconds
@@ -253,40 +267,49 @@ class Supervisor:
         is_to_restart = self._restarts[orders.kind]
         self._died()
         log.warning("%s ended by itself with code %d%s", orders.name, code, " and is started again" * is_to_restart)
-        is_explained = orders.kind == "parser" and self._blame_page(orders)
+        is_explained = self._judge(orders)
         await self._until_done("left what cannot be mended", orders, partial(self._mend_after, orders))
+        if code == CrashLoop.exit_code:
+            raise CrashLoop(f"{orders.name} gave up; see {self._data.log / orders.name}.log")
         if is_explained or not is_to_restart:
             return
-        self._deaths += 1
-        if self._deaths >= CRASH_LOOP_DEATHS:
+        if self._deaths.is_crash_loop:
             raise CrashLoop(
-                f"{self._deaths} processes died one after another and nothing was finished between them;"
+                f"{self._deaths.unexplained} processes died one after another and nothing was finished between them;"
                 f" the last was {orders.name}, with exit code {code}; see the log files in {self._data.log}"
             )
-        await asyncio.sleep(min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths - 1)))
+        await asyncio.sleep(min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths.unexplained - 1)))
 
-    def _blame_page(self, orders: Orders) -> bool:
-        """Whether the death is one that its page explains: another parser will get further."""
-        note = self._data.note(orders.name)
-        noted = read_note(note)
-        # The next one may die before it has made its own, and that is not this page's doing.
-        note.unlink(missing_ok=True)
-        if noted is None:
+    def _judge(self, dead: Orders) -> bool:
+        """Whether its death is explained; the other parsers hear what follows from it."""
+        if dead.kind == "fetcher":
+            self._deaths.note_fetcher()
             return False
-        page = Suspect(*noted)
-        deaths = self._deaths_on[page] = self._deaths_on.get(page, 0) + 1
-        log.warning("%s died on page %d of segment %s, death %d there", orders.name, page.index, page.segment, deaths)
-        # A parser that was started before it was told of the page may still meet it; one that was told must survive it.
-        return page not in orders.suspects
+        note = self._data.note(dead.name)
+        is_explained = self._deaths.note_parser(
+            dead.name,
+            read_note(note),
+            time.monotonic(),
+            was_guarded=dead.guard_seconds > 0,
+            parsers=sum(kind == "parser" for kind, _ in self._children) + 1,
+        )
+        # The next one may die before it has made its own, and that is not this segment's doing.
+        note.unlink(missing_ok=True)
+        self._tell_parsers_to_beware()
+        return is_explained
 
-    def _suspects(self) -> list[Suspect]:
-        return [page for page, deaths in self._deaths_on.items() if deaths >= DEATHS_ON_ONE_PAGE]
+    def _tell_parsers_to_beware(self) -> None:
+        now = time.monotonic()
+        if guard_seconds := self._deaths.guard_seconds(now):
+            self.tell("parser", Command(do="guard", seconds=guard_seconds))
+        if careful_seconds := self._deaths.careful_seconds(now):
+            self.tell("parser", Command(do="careful", seconds=careful_seconds))
 
     def note_progress(self, finished: int) -> None:
         """Something was finished since the last time: whatever died before that was no loop."""
         if finished > self._finished:
             self._finished = finished
-            self._deaths = 0
+            self._deaths.note_progress()
 
     def tell(self, kind: Kind, command: Command) -> None:
         if command.do in {"pause", "go-on"}:
@@ -314,22 +337,48 @@ class Supervisor:
             async with asyncio.timeout(KILLED_SECONDS):
                 await asyncio.gather(*ended)
 
-    def end_hanging(self) -> None:
-        """Kill parsers that burn CPU on one page; what is known of that page is known as after any other death."""
-        for (kind, _), child in self._children.items():
-            if kind != "parser":
-                continue
-            name = child.orders.owner
-            page = read_note(self._data.note(child.orders.name))
-            used = cpu_seconds(child.pid)
-            if used is None:
-                if HAS_CPU_TIMES:
-                    continue  # it has just ended, or descriptors are short
-                # A minute's wall clock stands in for half of CPU.
-                used = time.monotonic() / 2
-            before = self._pages_in_work.get(name)
-            if page is None or before is None or before[0] != page:
-                self._pages_in_work[name] = (page, used)
-            elif used - before[1] > HANG_CPU_SECONDS:
-                log.warning("%s hangs on page %d of segment %s and is ended", child.orders.name, page[1], page[0])
+    def look(self) -> None:
+        """Several times a second: end those that hang or are silent, and hear of what went wrong in parsers."""
+        now = time.monotonic()
+        elapsed_seconds, self._looked_at = now - self._looked_at, now
+        for child in self.children:
+            if why := child.watch.look(self._seen(child), elapsed_seconds):
+                self._warn(f"{child.orders.name} {why} and is replaced")
+                # What is known of its page or segment is known as after any other death.
                 child.kill()
+        if self._deaths.note_crashes(self.total("parse_crashes"), now):
+            self._tell_parsers_to_beware()
+        set_aside = self.total("damaged_segments") + self.total("failed_segments")
+        if set_aside > self._set_aside:
+            self._set_aside = set_aside
+            self._warn(
+                f"{set_aside} segments could not be parsed and are in {self._spool.root / 'quarantine'};"
+                " their URLs are fetched again; the log files of the parsers say why"
+            )
+        if self._suspects.is_long():
+            self._forget_suspects()
+
+    def _seen(self, child: Child) -> Seen:
+        if child.orders.kind != "parser":
+            return Seen(reports=child.reports)
+        used = cpu_seconds(child.pid)
+        if used is None and not HAS_CPU_TIMES:
+            # A minute's wall clock stands in for half of CPU.
+            used = time.monotonic() / 2
+        return Seen(reports=child.reports, noted=read_note(self._data.note(child.orders.name)), cpu_seconds=used)
+
+    def _forget_suspects(self) -> None:
+        """Of segments that are gone. Those that change hands are in one of the places when it is looked at: a segment
+        goes back to where it was looked for last."""
+        try:
+            names = segments_in(self._spool.open) + segments_in(self._spool.ready)
+            for folder in self._spool.claimed_folders():
+                names += segments_in(folder)
+            names += segments_in(self._spool.ready)
+            self._suspects.remove_all_but({name.id for name in names})
+        except OSError as error:
+            log.warning("what is known of segments that are gone cannot be removed: %s", error)
+
+    def _warn(self, line: str) -> None:
+        log.warning("%s", line)
+        self._say(line)

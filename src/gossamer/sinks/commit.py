@@ -81,6 +81,25 @@ class Committer:
         for sink, mark in zip(self._sinks, self._boundary, strict=True):
             sink.rollback(mark)
 
+    @property
+    def segments(self) -> list[Path]:
+        """Those that are done and not committed."""
+        return [self._data / segment for segment in self._segments]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a commit counts whose last steps are still to be done."""
+        return self._decided is not None
+
+    def abandon_all(self) -> list[Path]:
+        """What was written since the last commit is taken back; the segments that were done."""
+        for sink, mark in zip(self._sinks, self._committed, strict=True):
+            sink.rollback(mark)
+        segments = self.segments
+        self._boundary = self._committed
+        self._segments, self._finished = [], []
+        return segments
+
     async def commit(self) -> int:
         """All segments done so far; the number of pages that count from now on. Nothing may have been begun after them.
 

@@ -4,8 +4,9 @@ spool/
   open/              being written by its fetcher, or not yet known to be accepted by the store
   ready/             waits for a parser
   claimed/<parser>/  being parsed, or parsed and not yet committed
-  quarantine/        could not be read; left for a person to look at
+  quarantine/        could not be read or parsed; its URLs went back; left for a person to look at
   serials/<fetcher>  up to where its serial numbers are given out
+  suspects           what is known of pages and segments that did harm to their readers (suspects.py)
 """
 
 import contextlib
@@ -40,6 +41,7 @@ class SpoolDirectory:
     """
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.open = root / "open"
         self.ready = root / "ready"
         self.claimed = root / "claimed"

@@ -30,7 +30,7 @@ _PIECES_AT_ONCE = 1024
 #: In a seal, the number of a lease takes at most so much.
 LONGEST_NUMBER_BYTES = 9
 #: The disk cannot give back what was written to it; waiting does not help.
-_UNREADABLE = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR})
+_UNREADABLE = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.EACCES, errno.EPERM})
 _ENCODER = msgspec.msgpack.Encoder()
 _OUTCOME_DECODER = msgspec.msgpack.Decoder(Outcome)
 _VOID_DECODER = msgspec.msgpack.Decoder(list[int])
@@ -119,11 +119,13 @@ class SegmentReader:
         self._name = _name_of(path)
         self._read_outcomes = 0
         self._at = len(MAGIC)
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._translated(error) from error
         try:
             self._size_bytes = os.fstat(self._descriptor).st_size
-            if self._size_bytes < self._name.size_bytes or self._bytes_at(0, len(MAGIC)) != MAGIC:
-                raise DamagedSegment(f"{path}: {self._size_bytes} bytes, not a segment of {self._name.size_bytes}")
+            self._check_start()
             self._void = self._read_seal() if is_sealed else frozenset[int]()
         except BaseException:
             os.close(self._descriptor)
@@ -150,6 +152,10 @@ class SegmentReader:
             )
         return None
 
+    def _check_start(self) -> None:
+        if self._size_bytes < self._name.size_bytes or self._bytes_at(0, len(MAGIC)) != MAGIC:
+            raise DamagedSegment(f"{self._path}: {self._size_bytes} bytes, not a segment of {self._name.size_bytes}")
+
     def _read_seal(self) -> frozenset[int]:
         start = self._name.size_bytes
         # A file with much more behind its outcomes than a seal is not read.
@@ -158,7 +164,8 @@ class SegmentReader:
         payload = self._frame_at(start, self._size_bytes)
         if start + _HEAD.size + len(payload) != self._size_bytes:
             raise DamagedSegment(f"{self._path}: more than a seal after byte {start}")
-        return frozenset(_decoded(self._path, _VOID_DECODER, payload))
+        void = _decoded(self._path, _VOID_DECODER, payload)
+        return frozenset(void)
 
     def _frame_at(self, start: int, end: int) -> bytes:
         """The payload of the frame that begins here, and must end before `end`."""
@@ -177,9 +184,10 @@ class SegmentReader:
         try:
             return os.pread(self._descriptor, length_bytes, start)
         except OSError as error:
-            if error.errno in _UNREADABLE:
-                raise DamagedSegment(f"{self._path}: {error}") from error
-            raise
+            raise self._translated(error) from error
+
+    def _translated(self, error: OSError) -> Exception:
+        return DamagedSegment(f"{self._path}: {error}") if error.errno in _UNREADABLE else error
 
 
 def write_all(descriptor: int, pieces: Sequence[bytes]) -> None:

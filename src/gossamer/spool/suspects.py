@@ -1,0 +1,148 @@
+"""What is known of segments and pages that did harm to their readers, kept in the spool over restarts.
+
+One file of JSON lines. Whoever learns something appends a line: the leader when a parser has died, a parser when a page
+has killed its reader or a segment could not be parsed. Parsers look whether it has grown before each segment. Lines of
+segments that are gone mean nothing; the leader removes them at a start, and when the file has grown long.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+#: Beyond this the leader removes the lines of segments that are gone: those of some thousand pages.
+LONG_BYTES = 256 << 10
+#: A page on which so many parsers died, although they read it guarded at last, is not read again.
+PARSER_DEATHS = 3
+#: A page that has killed its reader this often, and be it once the parser itself, is not read again.
+READER_DEATHS = 2
+#: A segment on which so many parsers died, though on none of its pages, is not read again.
+SEGMENT_DEATHS = 2
+
+_LOG = logging.getLogger("gossamer.spool")
+
+
+class Finding(StrEnum):
+    """What was found out."""
+
+    PARSER_DIED = "parser-died"
+    """On a page if an index is given, otherwise on the segment."""
+    CRASH = "crash"
+    """The page is finished as `parse-crash` and not read again."""
+    FAILED = "failed"
+    """An exception came while the segment was parsed, and no page is known to be its cause."""
+    RETURNING = "returning"
+    """Its URLs are about to go back to their queues; from here on the segment is not read any more."""
+
+
+class Line(msgspec.Struct, frozen=True, array_like=True):
+    """One line of the file."""
+
+    segment: str
+    finding: Finding
+    index: int | None = None
+    """Of the page, among the outcomes of the segment that count."""
+
+
+class Suspects:
+    """One process's view of the file. `refresh` reads what others have added."""
+
+    def __init__(self, spool: Path) -> None:
+        self._path = spool / "suspects"
+        self._inode = 0
+        self._read_bytes = 0
+        self._lines: Counter[Line] = Counter()
+        self._segments: set[str] = set()
+
+    def __contains__(self, segment: str) -> bool:
+        """Whether anything is known of the segment or of a page in it."""
+        return segment in self._segments
+
+    def has(self, segment: str, finding: Finding) -> bool:
+        return Line(segment, finding) in self._lines
+
+    def deaths(self, segment: str, index: int | None = None) -> int:
+        """Of parsers: on this page, or on the segment but on no page."""
+        return self._lines[Line(segment, Finding.PARSER_DIED, index)]
+
+    def is_crash(self, segment: str, index: int) -> bool:
+        return Line(segment, Finding.CRASH, index) in self._lines or self.deaths(segment, index) >= PARSER_DEATHS
+
+    def has_pages(self) -> bool:
+        """Whether any page is known that kills its reader."""
+        return any(line.index is not None for line in self._lines)
+
+    def refresh(self) -> None:
+        """Costs one system call if nothing has changed. Without descriptors, nothing new is learnt."""
+        with contextlib.suppress(OSError):
+            found = self._path.stat()
+            if found.st_ino == self._inode and found.st_size == self._read_bytes:
+                return
+            with self._path.open("rb") as file:
+                # It may have been replaced meanwhile.
+                inode = os.fstat(file.fileno()).st_ino
+                if inode != self._inode:
+                    self._inode, self._read_bytes = inode, 0
+                    self._lines.clear()
+                    self._segments.clear()
+                file.seek(self._read_bytes)
+                whole, _, _ = file.read().rpartition(b"\n")
+            self._read_bytes += len(whole) + bool(whole)
+            for written in whole.splitlines():
+                self._take(written)
+
+    def add(self, segment: str, finding: Finding, index: int | None = None, *, is_durable: bool = False) -> None:
+        """Raises OSError if the disk does not take it. With `is_durable` it outlasts the machine's death."""
+        line = msgspec.json.encode(Line(segment, finding, index)) + b"\n"
+        with self._locked() as descriptor:
+            os.write(descriptor, line)
+            if is_durable:
+                os.fsync(descriptor)
+        self.refresh()
+
+    def remove_all_but(self, segments: Collection[str]) -> None:
+        """Lines of other segments go. Called by the leader alone."""
+        if not self._path.exists():
+            return
+        with self._locked():
+            self.refresh()
+            kept = [line for line in self._lines.elements() if line.segment in segments]
+            temporary = self._path.with_suffix(".new")
+            temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in kept))
+            temporary.rename(self._path)
+        self.refresh()
+
+    def is_long(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self._path.stat().st_size > LONG_BYTES
+        return False
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file, to append to. Nobody else appends or replaces it meanwhile."""
+        while True:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                with contextlib.suppress(FileNotFoundError):
+                    if self._path.stat().st_ino == os.fstat(descriptor).st_ino:
+                        yield descriptor
+                        return
+            finally:
+                os.close(descriptor)
+
+    def _take(self, written: bytes) -> None:
+        try:
+            line = msgspec.json.decode(written, type=Line)
+        except msgspec.MsgspecError as error:
+            # Cut by a full disk, or somebody else's: what it said is learnt again.
+            _LOG.warning("a line of %s cannot be read: %s", self._path, error)
+            return
+        self._lines[line] += 1
+        self._segments.add(line.segment)
