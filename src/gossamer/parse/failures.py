@@ -1,4 +1,4 @@
-"""What a parser does with a segment that cannot be parsed: the crawl goes on, and none of the segment's URLs is lost."""
+"""What a parser does with a segment that cannot be parsed: the crawl goes on, and none of its URLs is lost."""
 
 import contextlib
 import logging

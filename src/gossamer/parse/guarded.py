@@ -9,8 +9,9 @@ import contextlib
 import errno
 import os
 import signal
+import subprocess
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from typing import Self
 
 import msgspec
 
@@ -24,6 +25,8 @@ from gossamer.records import Answer
 WALL_SECONDS = 60.0
 #: To load the libraries, which takes half a second.
 START_SECONDS = 60.0
+#: Between looks whether it has ended that was killed.
+ENDING_SECONDS = 0.002
 
 
 class GuardedReader:
@@ -34,7 +37,7 @@ class GuardedReader:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._process: Process | None = None
+        self._process: _Process | None = None
 
     async def read(self, answer: Answer) -> Reading | None:
         """What `read_answer` makes of the page; None if whoever read it died, or took too long.
@@ -44,13 +47,13 @@ class GuardedReader:
         process = self._process or await self._start()
         try:
             async with asyncio.timeout(WALL_SECONDS):
-                reply, content = await _ask(process, msgspec.msgpack.encode(answer))
+                reply, content = await process.ask(msgspec.msgpack.encode(answer))
             reading = msgspec.msgpack.decode(content, type=Reading) if reply is Reply.READ else None
         except (TimeoutError, ValueError, msgspec.MsgspecError):
             # Or it died in the middle of its answer.
             await self.close()
             return None
-        except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+        except (asyncio.IncompleteReadError, OSError):
             await self.close()
             raise OSError(errno.EAGAIN, "the process that reads pages has ended, or cannot start another") from None
         except BaseException:
@@ -64,44 +67,78 @@ class GuardedReader:
         """End the process; another one is started when a page is to be read."""
         process, self._process = self._process, None
         if process is not None:
-            await _end(process)
+            await process.end()
 
-    async def _start(self) -> Process:
-        process = await asyncio.create_subprocess_exec(
-            # -P: the directory that we were started in is no place to import from.
-            *(sys.executable, "-P", "-m", "gossamer.parse.isolated"),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            start_new_session=True,  # so that both of its processes can be ended at once
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # it has no use for threads, and forks
-        )
+    async def _start(self) -> "_Process":
+        process = await _Process.start()
         try:
             async with asyncio.timeout(START_SECONDS):
-                reply, _ = await _ask(process, msgspec.msgpack.encode(self._settings))
-        except (TimeoutError, ValueError, asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+                reply, _ = await process.ask(msgspec.msgpack.encode(self._settings))
+        except (TimeoutError, ValueError, asyncio.IncompleteReadError, OSError):
             reply = Reply.DIED
         except BaseException:
-            await _end(process)
+            await process.end()
             raise
         if reply is not Reply.READY:
-            await _end(process)
+            await process.end()
             raise OSError(errno.EAGAIN, "the process that is to read pages cannot start")
         self._process = process
         return process
 
 
-async def _ask(process: Process, content: bytes) -> tuple[Reply, bytes]:
-    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (they are pipes)
-    process.stdin.write(REQUEST_HEAD.pack(len(content)))
-    process.stdin.write(content)
-    head = await process.stdout.readexactly(REPLY_HEAD.size)
-    reply, length = REPLY_HEAD.unpack(head)
-    return Reply(reply), await process.stdout.readexactly(length)
+class _Process:
+    """The process that forks. Not started by the loop, which does not survive a lack of descriptors."""
 
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        stdin: asyncio.WriteTransport,
+        stdout: asyncio.ReadTransport,
+        replies: asyncio.StreamReader,
+    ) -> None:
+        self._process = process
+        self._stdin = stdin
+        self._stdout = stdout
+        self._replies = replies
 
-async def _end(process: Process) -> None:
-    """It, and the reader that it has forked."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    @classmethod
+    async def start(cls) -> Self:
+        process = subprocess.Popen(  # noqa: ASYNC220 (it takes as long as the loop's own would)
+            # -P: the directory that we were started in is no place to import from.
+            [sys.executable, "-P", "-m", "gossamer.parse.isolated"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # so that both of its processes can be ended at once
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # it has no use for threads, and forks
+        )
+        loop = asyncio.get_running_loop()
+        replies = asyncio.StreamReader()
+        try:
+            stdout, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(replies), process.stdout)
+            stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        return cls(process, stdin, stdout, replies)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ask(self, content: bytes) -> tuple[Reply, bytes]:
+        self._stdin.write(REQUEST_HEAD.pack(len(content)))
+        self._stdin.write(content)
+        reply, length = REPLY_HEAD.unpack(await self._replies.readexactly(REPLY_HEAD.size))
+        return Reply(reply), await self._replies.readexactly(length)
+
+    async def end(self) -> None:
+        """It, and the reader that it has forked."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._stdin.abort()
+        self._stdout.close()
+        while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells)
+            await asyncio.sleep(ENDING_SECONDS)

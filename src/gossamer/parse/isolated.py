@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _read_pages(settings: Settings) -> int:
-    """The reader: until there are no more. What it raises is its end: after a lack of memory nothing in it is certain."""
+    """The reader: until there are no more. What it raises ends it: after a lack of memory nothing in it is certain."""
     encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Answer)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     while (content := _take()) is not None:

@@ -128,9 +128,13 @@ class Parser:
                     if self._is_commit_due():
                         await self._commit()
                     continue
-                await self._settle()
+                # What fails now is ready again, and is looked at once more.
+                if await self._settle() is not None:
+                    continue
                 if is_last_look:
-                    break
+                    if await self._commit():
+                        break
+                    continue
                 if self._is_commit_wanted or self._is_commit_due():
                     self._is_commit_wanted = False
                     await self._commit()
@@ -321,8 +325,10 @@ class Parser:
             or self._is_careful
         )
 
-    async def _commit(self) -> None:
-        await self._settle()
+    async def _commit(self) -> bool:
+        """Whether all went well; otherwise some segments are ready again."""
+        if await self._settle() is not None:
+            return False
         if self._uncommitted_since is not None:
             began_at = time.monotonic()
             segments = self._committer.segments
@@ -334,13 +340,14 @@ class Parser:
                 if self._committer.is_decided:
                     raise
                 await self._fail(segments[0] if len(segments) == 1 else None, None, fault)
-                return
+                return False
             self._note.clear()
             self._statistics.is_short = 0
             self._statistics.commits += 1
             self._failures.note_commit()
             self._meter.committed(time.monotonic() - began_at)
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
+        return True
 
     async def _commit_with_room(self) -> None:
         while True:
