@@ -26,8 +26,9 @@ A parser (`parse/worker.py`) reads them page by page. `parse/decode.py` undoes t
 `parse/charset.py` makes text of the bytes, `parse/taming.py` writes away what would make the HTML parser grow without
 bound (`parse/glance.py` tells it that nearly no page has any), `parse/html.py` reads links and facts, `parse/text.py`
 the plain text and the main text; `parse/page.py` takes these steps in their order. The links are references again
-(`parse/candidates.py`). A page that kills its reader is read in a process of its own (`parse/isolated.py`), found by
-the note that every parser keeps (`parse/note.py`).
+(`parse/candidates.py`). When a page has killed its parser, which the note says that every parser keeps
+(`parse/note.py`), pages are read for a while in a process that may die (`parse/guarded.py`, `parse/isolated.py`); what
+is known of such pages is in the spool (`spool/suspects.py`). What fails otherwise, `parse/failures.py` deals with.
 
 What became of it goes to the sinks (`sinks/sink.py` says what one is): the archive with its index (`sinks/warc.py`,
 `sinks/cdxj.py`), the table of pages (`sinks/pages.py`) and the log of all outcomes (`sinks/log.py`). It counts from the
@@ -36,11 +37,13 @@ moment of a commit (`sinks/commit.py`): then the URL is finished.
 `look/` reads what is left behind, while a crawl runs and after it: `look/tables.py` has the tables, `look/archive.py`
 the records of the archive, `look/explain.py` says what became of a URL and why, `look/doctor.py` what is wrong.
 
-All of this runs in processes that `run/leader.py` starts, watches and ends. What they do is counted as it happens
-(`run/meters.py`, into `report/counters.py`; `report/metrics.py` has every metric). Every five seconds the leader adds
-up (`run/observation.py`) and puts a sample (`report/sample.py`) on the board (`report/board.py`), with what limits the
-crawl (`report/bounds.py`). From there the terminal (`report/progress.py`), the metrics (`report/exposition.py`) and the
-dashboard (`report/dashboard/`) show it. `report/diagnosis.py` is loaded when somebody asks what a process holds.
+All of this runs in processes that `run/leader.py` starts, watches and ends (`run/supervisor.py` keeps them alive,
+`run/watch.py` finds those that hang, `run/deaths.py` says what their deaths mean). What they do is counted as it
+happens (`run/meters.py`, into `report/counters.py`; `report/metrics.py` has every metric). Every five seconds the
+leader adds up (`run/observation.py`) and puts a sample (`report/sample.py`) on the board (`report/board.py`), with what
+limits the crawl (`report/bounds.py`). From there the terminal (`report/progress.py`), the metrics
+(`report/exposition.py`) and the dashboard (`report/dashboard/`) show it. `report/diagnosis.py` is loaded when somebody
+asks what a process holds.
 
 `config.py` holds every setting, `layers.py` reads them from files, environment and flags, `patterns.py` compiles those
 that are patterns, `errors.py` is what can go wrong with us. `cli/` is the command line.

@@ -404,6 +404,7 @@ GROWN = LargeObject(
         (replace(HEALTHY, is_running=False, stragglers=2), "wrong", "gossamer resume /crawl"),
         (replace(HEALTHY, refusal="it has just ended"), "wrong", "it has just ended"),
         (replace(HEALTHY, bound=Bound("shortage", "no room for the log")), "wrong", "no room for the log"),
+        (replace(HEALTHY, quarantined=2), "note", "2 segments of the spool could not be parsed"),
         (replace(HEALTHY, store=StoreSeen(url="redis://h", error="no answer")), "wrong", "no answer"),
         (
             replace(

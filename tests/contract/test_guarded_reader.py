@@ -21,7 +21,7 @@ from gossamer.parse import guarded
 from gossamer.parse.guarded import GuardedReader
 from gossamer.parse.record import read_answer
 from gossamer.records import Answer
-from gossamer.report.resources import started
+from gossamer.report.resources import own_usage, started
 from gossamer.spool.suspects import Suspects
 from tests.contract.test_parser import POISON, Crawl, crawl, model_store, noted_page, page, sqlite_store, until
 
@@ -145,7 +145,7 @@ def test_without_descriptors_it_says_so_and_blames_no_page() -> None:
     async def story() -> None:
         reader = GuardedReader(Settings())
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/dev/fd").iterdir())), hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (own_usage().descriptors, hard))
         try:
             with pytest.raises(OSError) as raised:  # noqa: PT011 (its number is what matters)
                 await reader.read(FINE)

@@ -128,7 +128,7 @@ def test_a_segment_that_cannot_be_committed_goes_back_and_those_committed_with_i
 
 class EveryWriteFails(PagesSink):
     def write(self, entry: Entry) -> None:
-        raise ValueError("a mistake in a sink")
+        raise ValueError(f"a mistake in a sink: {entry.reason}")
 
 
 def test_when_every_segment_fails_the_parser_gives_up_and_says_why(tmp_path: Path) -> None:

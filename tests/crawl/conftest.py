@@ -105,6 +105,9 @@ def _rows_of(parts: Sequence[Path]) -> list[dict[str, Any]]:
 class Crawls:
     """Crawls of one simulated web into one data directory, each a process of its own."""
 
+    program: Sequence[str] = ("-m", "gossamer")
+    """What Python runs."""
+
     def __init__(self, directory: Path, web: WebProcesses, store: str, flags: Sequence[str] = PATIENT) -> None:
         """Every new crawl has the flags; those of a test come after them."""
         self.flags = flags
@@ -202,7 +205,7 @@ class Crawls:
     def _gossamer(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "gossamer", *arguments, "--json"],
+            [sys.executable, *self.program, *arguments, "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

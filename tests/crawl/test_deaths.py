@@ -1,7 +1,9 @@
 """Processes die; the crawl goes on, or can be resumed, and nothing is lost."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import socket
 import time
@@ -129,6 +131,47 @@ def test_a_second_interrupt_leaves_at_once_and_nothing_runs_on(small_web: Crawls
         output, errors = running.communicate(timeout=PATIENCE_SECONDS)
         assert (running.returncode, output) == (130, ""), errors  # no summary: nothing was put in order
         until(lambda: not left_of(known), "a process runs on")
+
+
+#: The crawl's command line, in a leader that loses its patience sooner.
+IMPATIENT = """
+import sys
+from gossamer.cli.main import main
+from gossamer.run import watch
+watch.SILENT_SECONDS = 5.0
+watch.STARTING_SECONDS = 30.0
+sys.exit(main())
+"""
+
+
+class ImpatientCrawls(Crawls):
+    program = ("-c", IMPATIENT)
+
+
+@pytest.mark.parametrize("kind", ["fetcher", "parser"])
+def test_a_stopped_process_is_noticed_and_replaced_and_nothing_is_lost_or_doubled(
+    small_web: Crawls, tmp_path: Path, kind: str
+) -> None:
+    crawls = ImpatientCrawls(tmp_path, small_web.web, small_web.store)
+    running = crawls.start("--num-fetcher-processes=2", "--num-parser-processes=2", delay=0.3)
+    small_web.running.append(running)
+    until_pages_are_fetched(crawls, 60, running)
+    until(lambda: children(crawls, kind), f"there is no {kind}")
+    pid = children(crawls, kind)[0]
+    known = processes(crawls)
+    os.kill(pid, signal.SIGSTOP)
+    output, errors = running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == 0, errors
+    assert json.loads(output)["stop_reason"] == "exhausted"
+    assert pid not in left_of(known)
+    # Longer if it was stopped before its first report.
+    said = re.compile(rf"{kind}-\d has not reported for (5|30) s and is replaced")
+    assert said.search(errors)
+    assert said.search(crawls.logs())
+    # On a machine that is busy beyond measure, others may be taken for stopped, too.
+    judged = crawls.judge(repeats=500, restarts=5)
+    assert judged.is_clean, judged.verdict
+    assert_each_once(crawls.pages(), crawls.expected_pages())
 
 
 @pytest.mark.embedded("it is about the file frontier.db")

@@ -20,6 +20,7 @@ from gossamer.report.diagnosis import Diagnosis
 from gossamer.report.sample import Bound
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.stores import examine
+from gossamer.spool.directory import segments_in
 from gossamer.url import redacted
 
 
@@ -47,6 +48,8 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     stragglers: int
     """Processes that are still there although their leader is not."""
     run: int | None
+    quarantined: int = 0
+    """Segments of the spool that could not be parsed; what was in them was fetched again."""
     bound: Bound | None
     """What keeps it from going faster, by its leader's latest measurement."""
     processes: list[ProcessSeen]
@@ -76,6 +79,7 @@ async def examine_crawl(data: DataDirectory, settings: Settings) -> Checkup:
         leader=leader,
         stragglers=0 if is_running else len(there),
         run=last.run or None if last is not None else None,
+        quarantined=len(segments_in(quarantine)) if (quarantine := data.spool / "quarantine").is_dir() else 0,
         bound=_bound(None if leader is None else by_pid.get(leader)),
         processes=[_named(seen, by_pid) for seen in processes if seen.pid in still_there],
         refusal=answers.refusal,

@@ -71,6 +71,11 @@ def _of_run(checkup: Checkup) -> Iterator[Problem]:
         )
     if checkup.refusal:
         yield _wrong(f"the processes were not asked for a diagnosis: {checkup.refusal}")
+    if checkup.quarantined:
+        yield _note(
+            f"{counted(checkup.quarantined, 'segment')} of the spool could not be parsed, and their URLs were fetched"
+            " again: the log files of the parsers say why; what is in spool/quarantine can be removed"
+        )
     if checkup.bound is not None and checkup.bound.by in _SHORT:
         yield _wrong(f"the crawl is held up: {checkup.bound.because}")
 
@@ -81,8 +86,8 @@ def _of_process(checkup: Checkup, seen: ProcessSeen) -> Iterator[Problem]:
     elif checkup.is_running and not checkup.refusal and not seen.has_answered:
         doing = "computes all the time" if seen.cpu >= BUSY else f"is {seen.state}"
         yield _wrong(
-            f"{seen.shown} (process {seen.pid}) did not answer within {PATIENCE_SECONDS:g} s; it {doing}. A parser"
-            f" that hangs on a page is ended after half a minute; else see log/{seen.name or '*'}.log"
+            f"{seen.shown} (process {seen.pid}) did not answer within {PATIENCE_SECONDS:g} s; it {doing}. A process"
+            f" that hangs is replaced after a minute; else see log/{seen.name or '*'}.log"
         )
     limit = seen.descriptor_limit
     if seen.descriptors is not None and limit and seen.descriptors >= MOST_DESCRIPTORS * limit:

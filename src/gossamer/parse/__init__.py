@@ -15,8 +15,12 @@ A parser process:
     worker.py      the way of a segment: claimed, read, its links admitted, its pages written, committed
     record.py      an outcome read: what the sinks get of it, and its links
     candidates.py  links and redirects made candidates
-    note.py        which page is in work, for whoever finds the process dead
-    isolated.py    a page that kills its parser, read in a child with limits
+    batch.py       some outcomes of a segment on their way
+    page_reader.py how one page is read: here, or guarded
+    guarded.py     pages read by a process that may die; isolated.py is that process
+    failures.py    what is done with a segment that cannot be parsed
+    room.py        waiting for disk, descriptors, memory
+    note.py        which segment and page is in work, for whoever finds the process dead
 
 Nothing here raises on any input: what is wrong with a page is in the result, with its reason.
 """

@@ -4,6 +4,7 @@
     segment.py    what is in a segment's file, and in its name
     writer.py     a fetcher's end: outcomes are gathered, written, and handed over once the store knows of them
     recovery.py   what is done with the segments of the dead
+    suspects.py   what is known of segments and pages that did harm to their readers
     pressure.py   how much may wait, and how fetchers are slowed down
 
 A fetcher writes a segment into `open/` and tells the store which URLs are in it. The store may refuse some, because
