@@ -29,7 +29,7 @@ import msgspec
 from gossamer.config import Settings
 from gossamer.fetch.fetcher import FetcherStatistics
 from gossamer.frontier.store import Counts, Store
-from gossamer.parse.worker import ParserStatistics
+from gossamer.parse.meter import ParserStatistics
 from gossamer.records import Answer, Lease, Outcome, PhaseTimes, Reason, Result
 from gossamer.report.board import Board, Facts
 from gossamer.report.counters import SUFFIX, Counters

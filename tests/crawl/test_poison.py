@@ -36,7 +36,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: Any) -> None: ...
+    def log_message(self, format: str, *arguments: Any) -> None: ...  # noqa: A002 (the name that it has there)
 
 
 @contextlib.contextmanager

@@ -73,7 +73,8 @@ class Failures:
     async def failed(self, path: Path, index: int | None, fault: Fault) -> None:
         """A segment, of which nothing is left in the sinks: on this page, if that is known.
 
-        It is parsed again: without the page, or outcome by outcome to find that. If that was done, it is set aside.
+        It is parsed again outcome by outcome, and then without the page that is found so. If neither helps, it is set
+        aside.
         """
         segment = segment_id(path)
         self._failing.add(segment)
@@ -81,10 +82,10 @@ class Failures:
             raise CrashLoop(
                 f"{len(self._failing)} segments could not be parsed one after another; the last was {segment}: {fault}"
             ) from fault
-        if index is not None and not self._suspects.is_crash(segment, index):
-            await self._keep(segment, Finding.CRASH, index)
-        elif not self._suspects.has(segment, Finding.FAILED):
+        if not self._suspects.has(segment, Finding.FAILED):
             await self._keep(segment, Finding.FAILED)
+        elif index is not None and not self._suspects.is_crash(segment, index):
+            await self._keep(segment, Finding.CRASH, index)
         else:
             await self.set_aside(path, str(fault))
             return

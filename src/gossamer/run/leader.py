@@ -185,7 +185,7 @@ class Leader:
                     if reason is not None:
                         return reason
                     counting = asyncio.create_task(self._count(workshop))
-                self._supervisor.look()
+                self._supervisor.look(is_store_away=self._store.is_away)
                 self._look_around()
                 if not self._is_recorded:
                     self._record()
@@ -361,7 +361,7 @@ class Leader:
         until = float("inf") if patience_seconds is None else time.monotonic() + patience_seconds
         while waiting and time.monotonic() < until:
             _, waiting = await asyncio.wait(waiting, timeout=LOOK_SECONDS)
-            self._supervisor.look()
+            self._supervisor.look(is_store_away=self._store.is_away)
             self._show()
             # The store may have gone away just now, when nobody looks at it any more.
             if self._condition.is_short or self._store.is_away:

@@ -267,7 +267,8 @@ class Supervisor:
         is_to_restart = self._restarts[orders.kind]
         self._died()
         log.warning("%s ended by itself with code %d%s", orders.name, code, " and is started again" * is_to_restart)
-        is_explained = self._judge(orders)
+        # Who is not restarted was ended by us, and nothing else is to blame.
+        is_explained = is_to_restart and self._judge(orders)
         await self._until_done("left what cannot be mended", orders, partial(self._mend_after, orders))
         if code == CrashLoop.exit_code:
             raise CrashLoop(f"{orders.name} gave up; see {self._data.log / orders.name}.log")
@@ -337,11 +338,13 @@ class Supervisor:
             async with asyncio.timeout(KILLED_SECONDS):
                 await asyncio.gather(*ended)
 
-    def look(self) -> None:
+    def look(self, *, is_store_away: bool) -> None:
         """Several times a second: end those that hang or are silent, and hear of what went wrong in parsers."""
         now = time.monotonic()
         elapsed_seconds, self._looked_at = now - self._looked_at, now
         for child in self.children:
+            if is_store_away and not child.reports:
+                continue  # it waits for the store before it does anything else
             if why := child.watch.look(self._seen(child), elapsed_seconds):
                 self._warn(f"{child.orders.name} {why} and is replaced")
                 # What is known of its page or segment is known as after any other death.

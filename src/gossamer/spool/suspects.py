@@ -6,6 +6,7 @@ segments that are gone mean nothing; the leader removes them at a start, and whe
 """
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -101,7 +102,12 @@ class Suspects:
         """Raises OSError if the disk does not take it. With `is_durable` it outlasts the machine's death."""
         line = msgspec.json.encode(Line(segment, finding, index)) + b"\n"
         with self._locked() as descriptor:
-            os.write(descriptor, line)
+            size_bytes = os.fstat(descriptor).st_size
+            if size_bytes and os.pread(descriptor, 1, size_bytes - 1) != b"\n":
+                # A disk that was full has taken half of a line.
+                line = b"\n" + line
+            if os.write(descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             if is_durable:
                 os.fsync(descriptor)
         self.refresh()
@@ -127,7 +133,7 @@ class Suspects:
     def _locked(self) -> Iterator[int]:
         """The file, to append to. Nobody else appends or replaces it meanwhile."""
         while True:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 with contextlib.suppress(FileNotFoundError):
