@@ -308,7 +308,7 @@ def test_random_bytes_in_the_spool_are_rejected_and_cost_no_page(killed: Crawls)
     assert (summary["stop_reason"], summary["queued"]) == ("exhausted", 0)
     assert_each_once(killed.pages(), killed.expected_pages())
     assert sorted(path.name for path in (spool / "quarantine").iterdir()) == [segment.name for segment in damaged]
-    assert "is damaged" in killed.logs()
+    assert "goes to quarantine" in killed.logs()
     judged = killed.judge(delay=DELAY_SECONDS, repeats=2_000, restarts=1)
     assert judged.is_clean, judged.verdict
 

@@ -279,7 +279,8 @@ def test_a_page_that_needs_more_memory_than_a_parser_has_is_lost_alone(tmp_path:
         crawl.wait(PATIENCE_SECONDS)  # what it says is short enough for a pipe
         summary = crawls.end(crawl)
         assert summary["failures"] == {Reason.PARSE_CRASH: 1}
-        assert summary["restarts"] == 2
+        # An allocation that fails is an exception, or the death of whoever made it.
+        assert summary["restarts"] <= 1
         assert_each_once(crawls.pages(), crawls.expected_pages() & set(web.seeds()))
 
 

@@ -326,8 +326,8 @@ def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(
         crawl_of(mixed, tmp_path, f"--store={store}", f"--num-parser-processes={parsers}", environment={})
     )
     assert_only_lost(summary, tmp_path, set(poison), set(good))
-    # Two deaths for each, and one more for each other parser that had not heard of it.
-    assert 2 * poisoned <= summary["restarts"] <= (1 + parsers) * poisoned
+    # One death for each parser that had not yet heard of the others'.
+    assert 1 <= summary["restarts"] <= parsers
 
 
 #: No page is known that hangs the parser or eats all memory, so these words stand for one, in every process that reads
@@ -335,9 +335,9 @@ def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(
 DOUBLE = """
 import resource
 from gossamer.parse import record
-from gossamer.run import supervisor
+from gossamer.run import watch
 
-supervisor.HANG_CPU_SECONDS = 1.0
+watch.HANG_CPU_SECONDS = 1.0
 set_limit = resource.setrlimit
 resource.setrlimit = lambda kind, limits: set_limit(kind, (3, 3) if kind == resource.RLIMIT_CPU else limits)
 read_page = record.read_page
@@ -373,4 +373,5 @@ def test_pages_that_hang_the_parser_or_eat_its_memory_are_lost_and_nothing_else_
         )
     )
     assert_only_lost(summary, tmp_path, set(poison), set(good))
-    assert summary["restarts"] == 4
+    # The one that hangs, unless the other was read first: then both are read where they can kill nothing else.
+    assert summary["restarts"] <= 1
