@@ -143,8 +143,8 @@ class HonestClient:
 
     async def visit_site(self, urls: list[Url]) -> list[Url]:
         found: list[Url] = []
-        left = [url for url in urls if await self.is_allowed(url)]
-        while left:
+        left = list(urls)
+        while left := [url for url in left if await self.is_allowed(url)]:
             batch, left = left[: self.at_once], left[self.at_once :]
             await self.wait(batch[0].site)
             responses = await self.fetch(*batch)
@@ -165,6 +165,16 @@ class HonestClient:
         return rules is not None and rules.verdict(url.text).allowed
 
     async def robots_of(self, url: Url) -> RobotsRules | None:
+        """A visit of its own: the delay comes before it, and before the next one."""
+        await self.wait_for_robots(url.site)
+        rules = await self.rules_of(url)
+        self.ended_at[url.site] = time.monotonic()
+        return rules
+
+    async def wait_for_robots(self, site: str) -> None:
+        await self.wait(site)
+
+    async def rules_of(self, url: Url) -> RobotsRules | None:
         place = canonicalise("/robots.txt", url)
         redirects = 0
         while True:
@@ -227,8 +237,17 @@ class HonestClient:
 
 
 class TooFast(HonestClient):
+    """Too fast in all: also the first page of one origin comes at once after the robots.txt of another."""
+
     delay_seconds = 0.0
     told_seconds = LONG_DELAY_SECONDS
+
+
+class AsksForRobotsTooFast(HonestClient):
+    """Of all origins of a site at once."""
+
+    async def wait_for_robots(self, site: str) -> None:
+        pass
 
 
 class TwoAtOnce(HonestClient):
@@ -322,21 +341,22 @@ def test_the_honest_client_is_cleared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "offence"),
+    ("client", "offences"),
     [
-        (TooFast, Offence.TOO_SOON),
-        (TwoAtOnce, Offence.OVERLAP),
-        (IgnoresRobots, Offence.DISALLOWED),
-        (SkipsAPage, Offence.NEVER_FETCHED),
-        (FetchesTwice, Offence.DUPLICATE),
+        (TooFast, {Offence.TOO_SOON, Offence.ROBOTS_TOO_SOON}),
+        (AsksForRobotsTooFast, {Offence.ROBOTS_TOO_SOON}),
+        (TwoAtOnce, {Offence.OVERLAP}),
+        (IgnoresRobots, {Offence.DISALLOWED}),
+        (SkipsAPage, {Offence.NEVER_FETCHED}),
+        (FetchesTwice, {Offence.DUPLICATE}),
     ],
 )
 def test_each_dishonest_client_is_convicted_of_what_it_did_and_of_nothing_else(
-    client: type[HonestClient], offence: Offence, tmp_path: Path
+    client: type[HonestClient], offences: set[Offence], tmp_path: Path
 ) -> None:
     found = crawled(client, tmp_path)
-    assert found.offences == {offence}, str(found)
-    if offence in {Offence.NEVER_FETCHED, Offence.DUPLICATE}:
+    assert found.offences == offences, str(found)
+    if offences < {Offence.NEVER_FETCHED, Offence.DUPLICATE}:
         assert [(finding.count, finding.examples[0].url) for finding in found.findings] == [(1, leaf())]
 
 
@@ -360,4 +380,4 @@ def test_the_command_needs_no_more_than_the_log_directory_of_several_processes(
     shown = json.loads(capsys.readouterr().out)
     assert (code, shown["verdict"]) == (0, "clean"), shown
     assert audit_command.run(parser.read([str(tmp_path), "--delay", "60"])) == 1
-    assert capsys.readouterr().out.endswith("verdict       convicted of: too-soon\n")
+    assert capsys.readouterr().out.endswith("verdict       convicted of: too-soon, robots-too-soon\n")

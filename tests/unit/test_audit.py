@@ -379,7 +379,7 @@ def test_a_crawl_delay_of_another_origin_counts_for_the_site_from_when_it_is_kno
 def test_a_lower_crawl_delay_that_is_learnt_later_changes_nothing() -> None:
     secure = "https://a.test/robots.txt"
     web = HandMadeWeb(delays={secure: 10.5, ROBOTS: 9.0})
-    assert convicted(judged([get(secure, -1, seconds=0.5), *HONEST], web), Offence.TOO_SOON, ONE, TWO, MOVED)
+    assert convicted(judged([get(secure, -2, seconds=0.5), *HONEST], web), Offence.TOO_SOON, ONE, TWO, MOVED)
 
 
 def test_hosts_ports_and_schemes_of_one_site_share_its_delay() -> None:
@@ -422,8 +422,8 @@ def test_at_the_same_instant_two_requests_overlap_and_touching_ones_do_not() -> 
     assert judged([*HONEST[:2], get(ONE, 2)], rules=rules(is_partial=True)).offences == {Offence.TOO_SOON}
 
 
-def test_robots_txt_neither_waits_nor_makes_wait() -> None:
-    requests = [*HONEST[:2], get("https://a.test/robots.txt", 1.5, seconds=10.4), get(ONE, 12)]
+def test_robots_txt_does_not_count_for_the_gap_between_pages() -> None:
+    requests = [*HONEST[:2], get("https://a.test/robots.txt", 3, seconds=8), get(ONE, 12)]
     assert judged(requests, rules=rules(is_partial=True)).is_clean
 
 
@@ -444,7 +444,7 @@ def test_the_server_may_be_a_little_late_to_see_that_a_client_left() -> None:
 
 def test_robots_txt_comes_before_the_first_page_of_an_origin() -> None:
     assert convicted(judged(HONEST[1:]), Offence.ROBOTS_NOT_FIRST, HOME)
-    late = [get(ROBOTS, 1.5), *HONEST[1:]]
+    late = [get(ROBOTS, 3), *HONEST[1:]]
     assert convicted(judged(late), Offence.ROBOTS_NOT_FIRST, HOME)
 
 
@@ -518,11 +518,88 @@ def test_a_restart_may_ask_for_robots_txt_once_more() -> None:
 
 
 def test_a_robots_txt_that_fails_may_be_asked_for_again_but_not_for_ever() -> None:
-    failures = [get(ROBOTS, number - 60, status=429 if number % 2 else 503) for number in range(11)]
+    failures = [get(ROBOTS, 11 * number - 200, status=429 if number % 2 else 503) for number in range(11)]
     assert judged([*failures[:10], *HONEST]).is_clean
     found = judged([*failures, *HONEST])
     assert convicted(found, Offence.ROBOTS_TOO_OFTEN, ROBOTS)
-    assert found.findings[0].examples[0].detail == "11 times in 10.000 s, the last with status 503"
+    assert found.findings[0].examples[0].detail == "11 times in 110.000 s, the last with status 503"
+
+
+# --- visits without a page --------------------------------------------------------------------------------------------
+
+PARTIAL = Rules(seeds=[HOME], delay_seconds=DELAY, is_partial=True)
+
+
+def alone(number: int, at: float, *, seconds: float = 0.5, aborted: bool = False) -> Request:
+    """The robots.txt of one of many subdomains, after which no page of it is asked for."""
+    return get(f"http://h{number}.a.test/robots.txt", at, seconds=seconds, aborted=aborted)
+
+
+def test_visits_for_robots_txt_alone_are_a_second_apart_and_rarer_with_each_in_a_row() -> None:
+    # A second after the first, then two, four, eight; the delay of ten is the longest pause.
+    honest = [alone(n, at) for n, at in enumerate((0, 1.5, 4, 8.5, 17, 27.5, 38))]
+    assert judged(honest, rules=PARTIAL).is_clean
+    soon = judged([alone(0, 0), alone(1, 1.4)], rules=PARTIAL)
+    assert convicted(soon, Offence.ROBOTS_TOO_SOON, "http://h1.a.test/robots.txt")
+    steady = [alone(n, 2 * n) for n in range(5)]
+    found = judged(steady, rules=PARTIAL)
+    assert convicted(found, Offence.ROBOTS_TOO_SOON, *(f"http://h{n}.a.test/robots.txt" for n in (2, 3, 4)))
+    assert found.findings[0].examples[0].detail == "1.500000 s after http://h1.a.test/robots.txt, not 2 s"
+
+
+def test_the_pause_after_robots_txt_alone_is_never_longer_than_the_delay() -> None:
+    visits = [alone(n, n) for n in range(5)]
+    assert judged(visits, rules=rules(is_partial=True, delay_seconds=0.5)).is_clean
+    assert judged(visits, rules=rules(is_partial=True, delay_seconds=0.6)).offences == {Offence.ROBOTS_TOO_SOON}
+
+
+def test_a_page_ends_the_row_of_visits_for_robots_txt_alone() -> None:
+    row = [alone(0, 0), alone(1, 1.5), alone(2, 4)]
+    page = [get(ROBOTS, 9), get(HOME, 10)]
+    assert judged([*row, *page, alone(3, 21), alone(4, 22.5)], rules=PARTIAL).is_clean
+    assert judged([*row, alone(3, 21), alone(4, 22.5)], rules=PARTIAL).offences == {Offence.ROBOTS_TOO_SOON}
+
+
+def test_a_page_waits_for_the_pause_after_the_robots_txt_of_another_origin() -> None:
+    known = [get(ROBOTS, 0), get(HOME, 1)]
+    assert judged([*known, alone(0, 12), get(ONE, 13.5)], rules=PARTIAL).is_clean
+    assert convicted(judged([*known, alone(0, 12), get(ONE, 13.4)], rules=PARTIAL), Offence.ROBOTS_TOO_SOON, ONE)
+
+
+def test_robots_txt_is_not_asked_for_in_a_page_or_right_after_it() -> None:
+    known = [get(ROBOTS, 0), get(HOME, 1, seconds=3)]
+    assert judged([*known, alone(0, 5)], rules=PARTIAL).is_clean
+    for at in (2, 4.9):
+        assert judged([*known, alone(0, at)], rules=PARTIAL).offences == {Offence.ROBOTS_TOO_SOON}
+
+
+def test_redirects_of_robots_txt_within_its_site_are_one_visit() -> None:
+    web = HandMadeWeb(redirects={ROBOTS: "https://a.test/robots.txt", "https://a.test/robots.txt": "http://a.test/r"})
+    chain = [get(ROBOTS, 0), get("https://a.test/robots.txt", 1), get("http://a.test/r", 2)]
+    assert judged([*chain, get(HOME, 3)], web, rules=PARTIAL).is_clean
+    assert judged([*chain, alone(0, 4)], web, rules=PARTIAL).is_clean
+    assert judged([*chain, alone(0, 3.9)], web, rules=PARTIAL).offences == {Offence.ROBOTS_TOO_SOON}
+    # The same file again is not the next redirect.
+    assert Offence.ROBOTS_TOO_SOON in judged([*chain, get(ROBOTS, 3.5)], web, rules=PARTIAL).offences
+
+
+def test_a_robots_txt_to_which_another_site_redirects_is_not_judged_by_the_pauses() -> None:
+    web = HandMadeWeb(redirects={OTHER_ROBOTS: ROBOTS})
+    requests = [get(ROBOTS, 0), get(HOME, 1), get(OTHER_ROBOTS, 2.1), get(ROBOTS, 2.2), get(OTHER, 3.5)]
+    assert judged(requests, web, rules=PARTIAL).is_clean
+
+
+def test_a_restart_may_begin_the_row_anew_but_never_shorten_the_first_pause() -> None:
+    row = [alone(0, 0), alone(1, 1.5), alone(2, 4), alone(3, 5.5), alone(4, 8)]
+    assert judged(row, rules=PARTIAL).offences == {Offence.ROBOTS_TOO_SOON}
+    assert judged(row, rules=rules(is_partial=True, restarts=1)).is_clean
+    hasty = [*row[:3], alone(3, 5.4)]
+    assert judged(hasty, rules=rules(is_partial=True, restarts=1)).offences == {Offence.ROBOTS_TOO_SOON}
+
+
+def test_a_robots_txt_that_was_cut_off_may_have_ended_a_little_earlier() -> None:
+    assert judged([alone(0, 0, aborted=True), alone(1, 1.3)], rules=PARTIAL).is_clean
+    assert not judged([alone(0, 0, aborted=True), alone(1, 1.2)], rules=PARTIAL).is_clean
 
 
 # --- the name ---------------------------------------------------------------------------------------------------------
@@ -603,7 +680,8 @@ def test_several_directories_are_one_log(log: str, tmp_path: Path, capsys: pytes
 
 def test_seeds_may_be_bare_domains_and_comments(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "seeds").write_text("# home pages\n\ns0.test\nHTTP://S0.test:80\n")
-    logged(tmp_path, get("https://s0.test/robots.txt", 0), get("https://s0.test/", 1, status=301), *CRAWLED[:1])
+    secure = [get("https://s0.test/robots.txt", 90), get("https://s0.test/", 91, status=301)]
+    logged(tmp_path, *secure, *CRAWLED[:1])
     assert ran(log, "--seeds", str(tmp_path / "seeds")) == 1
     out = capsys.readouterr().out
     assert "never-fetched (1)" in out

@@ -5,6 +5,7 @@
     rules.py    what the crawler was told to do, and what an auditor asks of a web
     visits.py   the requests, canonical and in order, site by site
     robots.py   robots.txt: first, and not too often
+    pauses.py   visits that ask for robots.txt and no page: apart from each other, ever rarer
     auditor.py  coverage, duplicates, gaps and overlaps; the one call
     report.py   offences, examples, the verdict
 

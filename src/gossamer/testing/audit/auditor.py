@@ -4,6 +4,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
+from gossamer.testing.audit.pauses import judge_pauses
 from gossamer.testing.audit.report import NEVER, Audit, Charges, Counts, Offence
 from gossamer.testing.audit.robots import RobotsVisits
 from gossamer.testing.audit.rules import KnownWeb, Rules
@@ -44,6 +45,8 @@ def audit(requests: Iterable[Request], known: KnownWeb, rules: Rules, *, example
     disallowed, behind = _judge_surplus(set(unexpected) - exempt, visits, known, charges)
     robots.judge_order(disallowed, charges)
     robots.judge_frequency(rules, charges)
+    for site in judged:
+        judge_pauses(visits.by_site[site], visits.origins[site], robots, rules, charges)
     for visit, agent in visits.misnamed:
         charges.add(Offence.USER_AGENT, visit.started_at_ns, visit.url, f"{agent!a}")
     repeats = charges.count(Offence.DUPLICATE)

@@ -26,6 +26,7 @@ class Offence(StrEnum):
     OVERLAP = "overlap"
     ROBOTS_NOT_FIRST = "robots-not-first"
     ROBOTS_TOO_OFTEN = "robots-too-often"
+    ROBOTS_TOO_SOON = "robots-too-soon"
     USER_AGENT = "user-agent"
     FOREIGN = "foreign"
 
@@ -40,6 +41,7 @@ MEANINGS = {
     Offence.OVERLAP: "requested while another request to the site was under way",
     Offence.ROBOTS_NOT_FIRST: "first page of an origin requested before its robots.txt was known",
     Offence.ROBOTS_TOO_OFTEN: "robots.txt requested again too early",
+    Offence.ROBOTS_TOO_SOON: "requested too soon before or after a visit that asked for robots.txt and no page",
     Offence.USER_AGENT: "requested under another name",
     Offence.FOREIGN: "requested from a host that is not of this web",
 }

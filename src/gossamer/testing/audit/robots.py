@@ -76,6 +76,11 @@ class RobotsVisits:
                 awaited.remove(visit.origin)
                 yield visit
 
+    def place(self, origin: str, url: str) -> int:
+        """Where this URL stands in the redirects to an origin's rules; -1 if it is not among them."""
+        chain = self._chains.get(origin, [])
+        return chain.index(url) if url in chain else -1
+
     def judge_frequency(self, rules: Rules, charges: Charges) -> None:
         interval_ns = round(rules.robots_interval_seconds * 1e9)
         for url in self.owners:
