@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gossamer.cli.explain import rows as rows_of
 from gossamer.cli.main import command_module, command_parser
 from gossamer.config import (
     IdentitySettings,
@@ -224,7 +225,7 @@ def test_without_a_log_a_page_is_known_from_the_table_of_pages_and_anything_else
 
 
 def test_a_queued_url_says_how_many_stand_before_it_and_when_its_site_is_due() -> None:
-    found = queued(state=site(not_before=NOW + 41))
+    found = queued(state=site(not_before=NOW + 41, clock=SiteClock(NOW - 29)))
     assert found.verdict is Verdict.QUEUED
     assert found.summary == "queued: 3 before it; the site may be asked again in 41 s (70 s between requests)"
     assert found.turn_seconds == 41 + 3 * 70
@@ -269,21 +270,34 @@ def test_a_site_whose_robots_txt_does_not_come_is_backing_off() -> None:
     assert found.robots.access is RobotsAccess.UNREACHABLE
 
 
-def test_an_origin_that_asked_for_silence_is_waited_for_though_its_site_is_not() -> None:
-    held = replace(robots(), busy_until=NOW + 3600, busy_answers=2)
-    found = queued(robots=held)
+def test_a_url_whose_origin_asked_for_no_requests_says_until_when() -> None:
+    held = replace(robots(), busy_until=NOW + 86_000, busy_answers=2)
+    found = queued(state=site(not_before=NOW + 1), robots=held)
     assert found.verdict is Verdict.BACKING_OFF
-    assert (
-        found.summary == "queued: 3 before it; its origin may be asked again in 60 min (it was busy, 2 times in a row)"
+    assert "its origin may be asked again in 23.9 h (it was busy, 2 times in a row)" in found.summary
+    assert found.turn_seconds == 86_000 + 3 * 70
+    assert dict(rows_of(found))["origin"] == "https://shop.example.org asked for no requests for 23.9 h yet"
+    over = queued(robots=replace(held, busy_until=NOW - 1))
+    assert over.summary == "queued: 3 before it; its site may be asked now"
+    assert "origin" not in dict(rows_of(over))
+
+
+def test_a_site_that_waits_beyond_its_own_gap_waits_for_its_server_address() -> None:
+    words = (
+        "queued: 3 before it; its site waits 41 s yet for its turn at its server address, which it shares with other"
     )
-    assert queued(robots=replace(held, busy_until=NOW - 1)).verdict is Verdict.QUEUED
-
-
-def test_a_queued_url_of_an_origin_that_was_busy_too_often_is_refused() -> None:
-    found = queued(robots=replace(robots(), busy_until=NOW + 3600, busy_answers=12))
-    assert found.verdict is Verdict.REFUSED
-    assert found.refusal is not None
-    assert (found.refusal.reason, found.refusal.words) == (Reason.BUSY, "its origin was busy, 12 times in a row")
+    # Nothing in the store says which of the two it is; a row of the log does.
+    either = f"{words} sites, or after a visit for robots.txt alone"
+    for clock in (SiteClock(), SiteClock(NOW - 71)):
+        found = queued(state=site(not_before=NOW + 41, clock=clock))
+        assert (found.verdict, found.summary) == (Verdict.QUEUED, either)
+    sure = queued(state=site(not_before=NOW + 41), attempts=[row("retry", failure_kind="server-address")])
+    assert sure.summary == f"{words} sites"
+    cooling = queued(
+        state=site(not_before=NOW + 41, clock=SiteClock(NOW - 29)),
+        attempts=[row("retry", failure_kind="server-address")],
+    )
+    assert cooling.summary.endswith("(70 s between requests)")
 
 
 def test_a_queued_url_that_is_excluded_by_now_will_be_dropped_at_its_turn() -> None:

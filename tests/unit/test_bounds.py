@@ -156,6 +156,26 @@ CASES: list[tuple[str, dict[str, object], dict[str, object], str]] = [
         {"delay_seconds": 0.0},
         "all 3 sites are cooling; next request in 5.0 s (a Crawl-delay, or a site that failed or was busy)",
     ),
+    # Sites that wait for their server address are cooling too.
+    (
+        "server-address",
+        {"counts": COOLING, "address_holds": 1_240, "fetches_per_second": 9.8},
+        {"interval_seconds": 5.0},
+        "many sites share a server address: 1,240 had no turn in the last 5.0 s; --address-gap lowers this",
+    ),
+    (
+        "server-address",
+        {"address_holds": 25, "fetches_per_second": 10.0, "system": FULL},
+        {"interval_seconds": 5.0},
+        "25 had no turn",
+    ),
+    ("politeness", {"counts": COOLING, "address_holds": 24, "fetches_per_second": 10}, {"interval_seconds": 5}, "cool"),
+    (
+        "servers",
+        {"counts": COOLING, "address_holds": 99, "in_flight": 950, "fetches_per_second": 10},
+        {"interval_seconds": 5},
+        "950 of 1,000 workers wait for servers",
+    ),
     # Some of very many are always due in the moment before they are leased.
     ("politeness", {"counts": Counts(admitted=900, sites_waiting=100, sites_ready=9)}, {}, "91 of 100 sites are cool"),
     ("work", {"counts": Counts(admitted=900, sites_waiting=100, sites_ready=11)}, {}, "nothing holds it back"),

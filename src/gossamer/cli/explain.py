@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(found: Explanation) -> None:
     print(printable(found.summary))
-    for name, value in _rows(found):
+    for name, value in rows(found):
         print_row(name, value)
     if found.attempts:
         left_out = len(found.attempts) - SHOWN_ATTEMPTS
@@ -78,7 +78,7 @@ def _print(found: Explanation) -> None:
             print_row(f"{attempt.at:%m-%d %H:%M:%S}", _attempt(attempt))
 
 
-def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
+def rows(found: Explanation) -> Iterator[tuple[str, object]]:
     """What is not known is not mentioned."""
     yield "url", found.url or "none"
     if found.typed != (found.url or ""):
@@ -99,6 +99,8 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
         yield "rules now", "nothing against it" if now is None else f"{now.reason}: {now.words}"
     if found.robots is not None:
         yield "robots.txt", _robots(found.robots)
+        if found.robots.held_seconds > 0:
+            yield "origin", f"{found.robots.origin} is left alone for {duration(found.robots.held_seconds)} yet"
     if found.ahead is not None:
         yield "before it", counted(found.ahead, "URL")
     if found.turn_seconds is not None:

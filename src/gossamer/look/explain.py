@@ -212,6 +212,12 @@ class _Case:
             return f"the crawl has the {most:,} pages that max_pages allows"
         if site.wait_seconds <= 0:
             return "its site may be asked now"
+        if cause is None and site.waits_beyond_gap:
+            last = next(reversed(self.own), None)
+            is_sure = last is not None and last.failure_kind == Reason.SERVER_ADDRESS
+            why = "for its turn at its server address, which it shares with other sites"
+            why += "" if is_sure else ", or after a visit for robots.txt alone"
+            return f"its site waits {duration(site.wait_seconds)} yet {why}"
         why = cause or f"{site.gap_seconds:g} s between requests"
         return f"the site may be asked again in {duration(site.wait_seconds)} ({why})"
 
@@ -288,7 +294,8 @@ class _Case:
     def _turn_seconds(self) -> float | None:
         if self.sighting.state is not UrlState.QUEUED or self.sighting.ahead is None:
             return None
-        return max(self.site.wait_seconds, 0.0) + self.sighting.ahead * self.site.gap_seconds
+        wait_seconds = max(self.site.wait_seconds, self.robots.busy_seconds, 0.0)
+        return wait_seconds + self.sighting.ahead * self.site.gap_seconds
 
     def _unless_running(self) -> str:
         return "" if self.evidence.is_running else "; the crawl is not running"
@@ -337,7 +344,7 @@ _REFUSALS = {
     Reason.ROBOTS: "robots.txt disallows it",
     Reason.ROBOTS_UNREACHABLE: "its robots.txt did not come",
     Reason.CRAWL_DELAY: "its robots.txt asks for a longer Crawl-delay than max_crawl_delay",
-    Reason.BLOCKED_ADDRESS: "its address or its port is not one that is fetched from",
+    Reason.BLOCKED_ADDRESS: "its address is not one that is fetched from",
     Reason.BLOCKED_SITE: "the exclude file listed its site",
     Reason.EXCLUDED: "it was excluded",
     Reason.DEPTH: "it is too far from a seed (max_depth)",

@@ -23,6 +23,9 @@ BUSY_WORKERS = 0.9
 FEW_READY = 0.1
 #: And no more than this: what a crawl of some thousand requests a second leases at once.
 MOST_READY = 500
+#: Of all visits: those that had to wait for a turn at the network of their server, from which on that is what limits.
+#: A site that waits is sent back once for each visit, so half of them is every second visit.
+MANY_HELD = 0.5
 #: Fewer idle processors than this are no room for another process.
 SPARE_PROCESSORS = 0.5
 
@@ -43,6 +46,8 @@ class BoundFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_held_back: bool = False
     """The spool is above its soft or its hard limit now: fetchers slow down or wait."""
     delay_seconds: float = 0.0
+    interval_seconds: float = 0.0
+    """Since the last sample."""
     max_pages: int = 0
     """0 is no limit."""
     fetchers: int = 1
@@ -68,6 +73,7 @@ def bound(sample: Sample, facts: BoundFacts) -> Bound:
         or (_parsers(sample, facts) if facts.is_held_back else None)
         or _fetchers_cpu(sample, fetchers)
         or _budget(sample, facts)
+        or _server_addresses(sample, facts)
         # Before the machine: if every site is asked as soon as it may be, a busy machine holds up nothing.
         or _politeness(sample, facts)
         or (_full_machine(sample) if sample.system.cpu >= NEARLY_ALL else None)
@@ -151,6 +157,18 @@ def _budget(sample: Sample, facts: BoundFacts) -> Bound | None:
     if left <= 0:
         return Bound("work", f"all pages of --max-pages {facts.max_pages:,} are there")
     return Bound("work", f"the last {left:,} of --max-pages {facts.max_pages:,} are being fetched, parsed and written")
+
+
+def _server_addresses(sample: Sample, facts: BoundFacts) -> Bound | None:
+    """The sites wait, and not for their own delay: too many of them are served from the same network."""
+    visits = sample.fetches_per_second * facts.interval_seconds
+    if not sample.address_holds or sample.address_holds < visits * MANY_HELD or _are_workers_busy(sample, facts):
+        return None
+    return Bound(
+        "server-address",
+        f"many sites share a server address: {sample.address_holds:,} had no turn"
+        f" in the last {_seconds(facts.interval_seconds)}; --address-gap lowers this",
+    )
 
 
 def _politeness(sample: Sample, facts: BoundFacts) -> Bound | None:

@@ -13,8 +13,8 @@ RATE_SECONDS = 15.0
 _RATE_SAMPLES = int(RATE_SECONDS / SAMPLE_SECONDS)
 _MINUTE_SAMPLES = int(60 / SAMPLE_SECONDS)
 
-#: Outcomes that are no failure.
-KEPT = {Reason.PAGE, Reason.REDIRECT}
+#: Outcomes that are no failure: what came, and URLs that went back because it was not their turn.
+KEPT = {Reason.PAGE, Reason.REDIRECT, Reason.ORIGIN_HELD, Reason.SERVER_ADDRESS}
 
 
 class Pace(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ BoundBy = Literal[
     "paused",
     "stopping",
     "politeness",
+    "server-address",
     "fetch-cpu",
     "parse-cpu",
     "machine-cpu",
@@ -29,7 +30,8 @@ BoundBy = Literal[
     "servers",
     "work",
 ]
-"""What keeps a crawl from going faster. `servers`: those that are asked take their time, and all workers wait for them.
+"""What keeps a crawl from going faster. `server-address`: many sites are served from one network, which has a gap of
+its own. `servers`: those that are asked take their time, and all workers wait for them.
 `work`: there is nothing more to do, or all that there is to do is being done."""
 
 
@@ -127,6 +129,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     backlog_bytes: int = 0
     next_request_seconds: float | None = None
     """When the next site may be asked; None if nothing waits for that."""
+    damaged_segments: int = 0
+    """Of this run: segments that could not be read and went to quarantine."""
+    address_holds: int = 0
+    """Of the last interval: sites that were sent back because the network of their server had no turn for them."""
     outcomes: dict[str, int] = {}
     """Of the last interval, by reason (`records.Reason`); retries included."""
     latency: dict[str, Percentiles] = {}

@@ -6,8 +6,9 @@ from gossamer.frontier.store import Counts
 from gossamer.report.pace import KEPT
 
 #: Above the soft, above the hard limit of the spool; for descriptors, ports, memory or the disk, in a fetcher; for the
-#: disk, in a parser; for a server that was away. The names are those of the processes' own statistics.
-WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits", "store_outages")
+#: disk, in a parser; for a store that was away; for a turn at a server address. The names are those of the processes'
+#: own statistics.
+WAITS = ("backpressure_soft", "backpressure_hard", "shortage_pauses", "disk_waits", "store_outages", "address_holds")
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,6 +85,7 @@ class Observation:
         self._cpu_seconds: dict[int, float] = {}
         self._places: dict[str, tuple[int, float, float]] = {}
         self._admitted: int | None = None
+        self._address_holds = 0
         self._backlog = Backlog(0, 0)
 
     async def run(self) -> None:
@@ -143,6 +144,8 @@ class Observation:
         counts, backlog = self._condition.counts, self.backlog()
         admitted = 0 if self._admitted is None else counts.admitted - self._admitted
         self._admitted = counts.admitted
+        holds = self.count("address_holds")
+        held, self._address_holds = max(0, holds - self._address_holds), holds
         sample = Sample(
             at=time.time(),
             elapsed_seconds=elapsed_seconds,
@@ -159,6 +162,8 @@ class Observation:
             backlog_pages=backlog.pages,
             backlog_bytes=backlog.bytes,
             next_request_seconds=_next_request(fetchers),
+            damaged_segments=self.count("damaged_segments"),
+            address_holds=held,
             outcomes={reason: round(gain) for reason, place in _OUTCOMES.items() if (gain := gains.gain(place))},
             latency={phase: gains.percentiles(PHASE_SECONDS, phase) for phase in PHASES},
             processes=self._processes(own.usage, gains),
@@ -235,6 +240,7 @@ class Observation:
             are_seeds_loaded=condition.are_seeds_loaded,
             is_held_back=any(_number(report, "backpressure") for report in fetchers),
             delay_seconds=settings.politeness.delay_seconds,
+            interval_seconds=gains.seconds,
             max_pages=settings.run.max_pages,
             fetchers=len(fetchers),
             parsers=parsers,

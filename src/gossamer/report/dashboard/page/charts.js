@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { bytes, bytesPerSecond, counted, full, latency, perSecond, short } from "./format.js";
 import { byId, make, setText } from "./elements.js";
-import { FAILURE_KINDS, sumOf, OTHER_FAILURES, isFailure, isRefusal, isOurs } from "./reasons.js";
+import { FAILURE_KINDS, sumOf, OTHER_FAILURES, isFailure, isRefusal, isOurs, isWaiting } from "./reasons.js";
 
 // How long each span is, how often it is measured, and how little of it fills a chart: a young crawl has a wide one.
 const SPANS = { hour: { seconds: 3600, step: 5, least: 300 }, day: { seconds: 86400, step: 60, least: 3600 } };
@@ -66,7 +66,12 @@ export class Charts {
         outcome("pages", "accent", (reason) => reason === "page"),
         outcome("redirects", "pale", (reason) => reason === "redirect"),
         outcome("refused", "quiet", isRefusal, "by robots.txt, or by a rule of the crawl"),
-        outcome("put back", "ours", isOurs, "for a shortage of this machine, or because the crawl stops"),
+        outcome(
+          "put back",
+          "ours",
+          (reason) => isOurs(reason) || isWaiting(reason),
+          "to wait for the turn of its server address or origin, for a shortage of this machine, or for the end",
+        ),
         outcome("failures", "bad", isFailure),
       ],
     });

@@ -17,6 +17,7 @@ const BOUNDS = {
   paused: "Paused:",
   stopping: "Stopping:",
   politeness: "Limited by politeness:",
+  "server-address": "Limited by shared server addresses:",
   "fetch-cpu": "Limited by the CPU of the fetchers:",
   "parse-cpu": "Limited by the CPU of the parsers:",
   "machine-cpu": "Limited by the CPU of this machine:",
@@ -135,6 +136,10 @@ function healthOf(sample, failing, recent, now) {
   if (ours) notes.push(`${counted(ours, "URL")} put back for a shortage of this machine`);
   if (sample.restarts === 1) notes.push("a process was started again");
   else if (sample.restarts) notes.push(`processes were started again ${full(sample.restarts)} times`);
+  if (sample.damaged_segments) {
+    const segments = counted(sample.damaged_segments, "segment");
+    notes.push(`${segments} could not be read: kept in spool/quarantine, the URLs are fetched again`);
+  }
   if (store.outages) notes.push(`the store was away ${store.outages === 1 ? "once" : `${full(store.outages)} times`}`);
   if (system.disk_total_bytes && system.disk_free_bytes < LITTLE_DISK * system.disk_total_bytes) {
     notes.push(`the disk has only ${bytes(system.disk_free_bytes)} free`);

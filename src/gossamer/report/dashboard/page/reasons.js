@@ -20,11 +20,15 @@ export const OTHER_FAILURES = [
 ];
 const FAILURES = new Set([...FAILURE_KINDS.map((kind) => kind.reason), ...OTHER_FAILURES]);
 const KEPT = new Set(["page", "redirect"]);
-const OURS = new Set(["our-shortage", "stopped", "origin-held", "server-address"]);
+const OURS = new Set(["our-shortage", "stopped"]);
+// It was not their turn: another site of the same server address had it, or their origin asked for time.
+const WAITING = new Set(["server-address", "origin-held"]);
 
 export const isFailure = (reason) => FAILURES.has(reason);
 export const isOurs = (reason) => OURS.has(reason);
-export const isRefusal = (reason) => !FAILURES.has(reason) && !KEPT.has(reason) && !OURS.has(reason);
+export const isWaiting = (reason) => WAITING.has(reason);
+export const isRefusal = (reason) =>
+  !FAILURES.has(reason) && !KEPT.has(reason) && !OURS.has(reason) && !WAITING.has(reason);
 
 export function sumOf(outcomes, belongs) {
   let sum = 0;
