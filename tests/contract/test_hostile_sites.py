@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -28,6 +28,7 @@ from gossamer.fetch.robots import Access, access_for, parse
 from gossamer.parse.decode import decode_body
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile import bodies as hostile_bodies
+from gossamer.testing.web.hostile import crowds
 from gossamer.testing.web.hostile import heads as hostile_heads
 from gossamer.testing.web.hostile import links as hostile_links
 from gossamer.testing.web.hostile import pages as hostile_pages
@@ -43,8 +44,9 @@ from gossamer.testing.web.hostile.catalogue import (
     played,
     tls_hosts,
 )
+from gossamer.testing.web.hostile.row import Player
 from gossamer.testing.web.hostile.site import Expected, Pace
-from gossamer.testing.web.hostile.table import ROWS, Player
+from gossamer.testing.web.hostile.table import ROWS
 from gossamer.testing.web.resolver import special_names
 from gossamer.testing.web.server import SimulatedWeb
 from gossamer.url import Refusal, Url, canonicalise
@@ -77,6 +79,8 @@ SHOWN: dict[int, list[str]] = {
         "test_alias_loops_have_no_end_and_no_address",
         "test_an_alias_chain_ends_at_an_address",
     ],
+    # What the store's own server does is shown by the nemesis.
+    53: ["test_nothing_is_lost_when_the_store_stands_still_under_large_bodies"],
 }
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -248,19 +252,19 @@ def urls(number: int) -> dict[str, tuple[Expected, ...]]:
 # The table.
 
 
-def test_the_table_has_all_fifty_rows_in_order() -> None:
-    assert [found.number for found in ROWS] == list(range(1, 51))
-    assert len({found.hazard for found in ROWS}) == 50
+def test_the_table_has_all_rows_in_order() -> None:
+    assert [found.number for found in ROWS] == list(range(1, 64))
+    assert len({found.hazard for found in ROWS}) == 63
     assert [found.number for found in ROWS if found.later] == [18, 30, 49]
 
 
 def test_every_row_of_now_has_a_player_and_a_test() -> None:
     now = [found for found in ROWS if not found.later]
-    assert [found.number for found in now if found.player is not Player.PURE and found.number not in played()] == []
+    elsewhere = {Player.PURE, Player.STORE}
+    assert [found.number for found in now if found.player not in elsewhere and found.number not in played()] == []
     assert [found.number for found in now if not SHOWN.get(found.number)] == []
-    tests = "".join(
-        (Path(__file__).parent / name).read_text("utf-8") for name in ("test_resolver.py", Path(__file__).name)
-    )
+    files = ("contract/test_resolver.py", "crawl/test_nemesis.py", f"contract/{Path(__file__).name}")
+    tests = "".join((ROOT / "tests" / name).read_text("utf-8") for name in files)
     assert [name for names in SHOWN.values() for name in names if f"def {name}(" not in tests] == []
 
 
@@ -310,7 +314,8 @@ def test_every_url_of_the_table_is_played(served: Served) -> None:
 def test_robots_txt_stands_in_nobodys_way_where_it_is_not_the_hazard(served: Served) -> None:
     hosts = {urlsplit(url).netloc for url in (*expectations(), *hostile_seeds()) if url.startswith("http:")}
     hazards = ("h37.test", "h38.test", "h38-long.test", "h39.test", "h40.test", "h40-rules.test", "h50.test")
-    others = {host for host in hosts if not host.endswith((*hazards, "closed.h13.test"))}
+    crowd = re.compile(r"h54-|h55\.|h56-|h58-|greedy\.h61-delay\.")
+    others = {host for host in hosts if not host.endswith((*hazards, "closed.h13.test")) and not crowd.search(host)}
     assert len(others) > 80
     statuses = {host: get(served, f"http://{host}/robots.txt").status for host in others}
     assert {host for host, status in statuses.items() if access_for(status) is not Access.ALLOW_ALL} == set()
@@ -1069,6 +1074,144 @@ def test_names_that_are_hard_to_resolve_have_their_pages(served: Served) -> None
         named = {f"http://{name}/" for name in special_names() if name.endswith(f".h{number}.test")}
         assert set(hrefs(get(served, f"http://h{number}.test/"))) == named == set(urls(number))
         assert get(served, next(iter(named))).status == 200
+
+
+# What many do at once.
+
+
+@row(51)
+def test_a_burst_ends_for_all_when_the_last_of_the_crowd_has_come(tmp_path: Path) -> None:
+    def client(web: SimulatedWeb) -> None:
+        served = Served(web.http_port, 0, tmp_path)
+        waiting = [connect(served, "http", "") for _ in range(crowds.CROWD)]
+        try:
+            for number, crawler in enumerate(waiting):
+                crawler.sendall(f"GET /page HTTP/1.1\r\nHost: h51-{number}.test\r\n\r\n".encode())
+                if number < crowds.CROWD - 1:
+                    answer = receive(crawler, len(BURST_HEAD) + crowds.CROWD_BYTES - 1)
+                    assert (answer.ended, answer.body[:3]) == ("limit", b"<p>")
+                    crawler.settimeout(SILENCE_SECONDS / crowds.CROWD)
+                    assert receive(crawler, 1).ended == "silent"
+                    crawler.settimeout(PATIENCE_SECONDS)
+            assert len(receive(waiting[-1], 4 * MIB).body) == crowds.CROWD_BYTES
+            assert [receive(crawler, 10).data for crawler in waiting[:-1]] == [b"\n"] * (crowds.CROWD - 1)
+        finally:
+            for crawler in waiting:
+                crawler.close()
+
+    # Nobody waits so long that the burst would end without the last one.
+    assert run(client, tmp_path, Pace(tick_seconds=PATIENCE_SECONDS, longest_seconds=600)) == 0
+
+
+BURST_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n" % crowds.CROWD_BYTES
+)
+
+
+@row(52)
+def test_most_of_a_large_body_comes_at_once_and_the_rest_never(served: Served) -> None:
+    most = crowds.CROWD_BYTES * 8 // 10
+    for url in urls(52):
+        with connect(served, "http", "") as client:
+            host = urlsplit(url).netloc
+            client.sendall(f"GET /page HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            answer = receive(client, most)
+            assert (answer.value("content-length"), answer.ended) == (str(crowds.CROWD_BYTES), "limit")
+
+
+@row(54)
+def test_tarpits_are_slow_in_every_phase_and_end_or_do_not(served: Served) -> None:
+    for url in ("http://h54-patient.test/robots.txt", "http://h54-patient.test/rules", "http://h54-patient.test/page"):
+        began_at = time.monotonic()
+        assert get(served, url).ended == "end"
+        assert time.monotonic() - began_at >= PACE.tick_seconds
+    assert get(served, "http://h54-robots.test/robots.txt").value("location") == "/rules"
+    for url in ("http://h54-robots.test/rules", "http://h54-body.test/page"):
+        answer = get(served, url, limit=250)
+        assert (answer.status, answer.ended) == (200, "limit")
+        assert answer.pieces > 10
+
+
+@row(55, 58)
+def test_subdomains_and_bombs_close_everything(served: Served) -> None:
+    hosts = [f"n{number}.h55.test" for number in range(crowds.SUBDOMAINS)]
+    for host in hosts:
+        assert not parse(get(served, f"http://{host}/robots.txt").body).verdict("Gossamer", "/page").allowed
+    for number in range(crowds.CROWD):
+        answer = get(served, f"http://h58-{number}.test/robots.txt")
+        assert len(answer.body) < 1000
+        assert len(gzip.decompress(answer.body)) > 500_000
+        assert gzip.decompress(answer.body).startswith(b"User-agent: *\nDisallow: /\n")
+
+
+@row(56)
+def test_robots_txt_leads_to_a_search_of_a_site_that_wants_no_crawler(served: Served) -> None:
+    for number in range(crowds.REFLECTORS):
+        (target,) = follow(served, f"http://h56-{number}.test/robots.txt", 1)[1:]
+        assert target == f"http://h56-victim.test/search?q={number}"
+        assert get(served, target).status == 200
+    assert not parse(get(served, "http://h56-victim.test/robots.txt").body).verdict("Gossamer", "/search").allowed
+
+
+@row(57)
+def test_many_addresses_of_one_prefix_are_served(served: Served) -> None:
+    networks = {
+        ip_network(f"{urlsplit(url).netloc}/24", strict=False) for url in hrefs(get(served, "http://h57.test/"))
+    }
+    assert len(networks) == 1
+    assert {get(served, f"http://{address}/page").status for address in crowds.LITERALS} == {200}
+
+
+@row(59)
+def test_poison_pages_are_the_known_one(served: Served) -> None:
+    assert len(urls(59)) == crowds.POISONED
+    assert {get(served, url).body for url in urls(59)} == {crowds.PARSER_CRASH.encode()}
+
+
+@row(60)
+def test_links_are_costly_for_a_pattern_that_backtracks(served: Served) -> None:
+    pattern = re.compile(r"/([a-z]+/?)+\.pdf$")
+    found = hrefs(get(served, "http://h60.test/"))
+    assert found == [*link_expectations_of("http://h60.test/")]
+    # With twenty letters it takes a moment, and each further one doubles it.
+    for href in found:
+        assert not pattern.search(href[:20])
+        assert len(href) > 60
+        assert get(served, f"http://h60.test{href}").status == 200
+
+
+def link_expectations_of(url: str) -> list[str]:
+    return [reference for where, reference in link_expectations() if where == url]
+
+
+@row(61)
+def test_one_host_asks_for_silence_and_its_neighbours_do_not(served: Served) -> None:
+    greedy = get(served, "http://greedy.h61.test/page")
+    assert (greedy.status, greedy.value("retry-after")) == (429, "86400")
+    rules = parse(get(served, "http://greedy.h61-delay.test/robots.txt").body).for_agent("Gossamer")
+    assert rules.crawl_delay == 301
+    neighbours = [url for url in urls(61) if "//www." in url]
+    assert len(neighbours) == 4
+    assert {get(served, url).status for url in neighbours} == {200}
+
+
+@row(62)
+def test_short_links_under_a_long_base_are_megabytes(served: Served) -> None:
+    answer = get(served, "http://h62.test/links")
+    text = gzip.decompress(answer.body).decode()
+    (base,) = re.findall(r'<base href="([^"]*)">', text)
+    targets = [canonical(href, base).text for href in Anchors(text).hrefs]
+    assert len(set(targets)) == crowds.LONG_LINKS
+    assert max(map(len, targets)) < 2000
+    assert sum(map(len, targets)) > 200 * len(answer.body)
+    assert get(served, targets[0]).status == 200
+
+
+@row(63)
+def test_every_site_of_the_farm_is_named_by_another(served: Served) -> None:
+    named = {href for number in range(crowds.FARM) for href in hrefs(get(served, f"http://h63-{number}.test/"))}
+    assert named == {f"http://h63-{number}.test/" for number in range(1, crowds.FARM)}
 
 
 # What holds for all of them.

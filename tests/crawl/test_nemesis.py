@@ -28,6 +28,7 @@ from gossamer.testing.nemesis.stores import EmbeddedStore, attacked_store
 from gossamer.testing.web import access_log
 from gossamer.testing.web.access_log import Request
 from gossamer.testing.web.graph import Web
+from gossamer.testing.web.hostile.crowds import PARSER_CRASH
 from gossamer.testing.web.policies import PolicyMix
 from gossamer.testing.web.processes import WebProcesses
 from gossamer.testing.web.server import Connection, SimulatedWeb
@@ -48,9 +49,6 @@ EVENTS = {
 OF_SERVER = {Deed.SERVER: 1, Deed.SERVER_STOP: 1}
 DELAY_SECONDS = 0.3
 
-#: Crashes the HTML parser: the parts of a table just at its cap on nesting, behind tags that end nothing and so hide
-#: how deep it is; see docs/design.md, "Bodies and pages".
-CRASH = "<div></x>" * 508 + "<table><tfoot><tr></tfoot><a><p><a>"
 #: Longer than a crawl takes on a machine that does ten other things.
 PATIENCE_SECONDS = 400.0
 #: For events whose crawl was over before their time came, as in a campaign.
@@ -318,7 +316,7 @@ POISONED = [(1, 1), (4, 2)] if STORES_VARIABLE not in os.environ else [(1, 1), (
 def test_pages_that_kill_the_parser_are_lost_and_nothing_else_is(
     tmp_path: Path, store: str, poisoned: int, parsers: int
 ) -> None:
-    poison = {f"/poison-{number}": CRASH for number in range(poisoned)}
+    poison = {f"/poison-{number}": PARSER_CRASH for number in range(poisoned)}
     good = {f"/good-{number}": "<p>a paragraph of text</p>" for number in range(30)}
     # Mixed, so that a poison page has neighbours before and after it in its segment.
     mixed = dict(sorted((poison | good).items(), key=lambda page: page[0][::-1]))

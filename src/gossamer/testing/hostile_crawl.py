@@ -58,6 +58,7 @@ WORDS = {
     Reason.MEDIA_TYPE: Expected.MEDIA_TYPE,
     Reason.ROBOTS: Expected.DISALLOWED,
     Reason.ROBOTS_UNREACHABLE: Expected.ROBOTS_UNREACHABLE,
+    Reason.CRAWL_DELAY: Expected.CRAWL_DELAY,
     Reason.PARSE_CRASH: Expected.PARSE,
 }
 #: Why a reference never became a URL of the crawl: what `canonicalise` and the rules say.
@@ -70,6 +71,7 @@ REFUSALS = {
     Reason.PATH_REPEATS: Expected.TRAP,
     Reason.PATH_VARIANTS: Expected.BUDGET,
     Reason.SITE_FULL: Expected.BUDGET,
+    Reason.LINK_BYTES: Expected.BUDGET,
 }
 
 

@@ -6,12 +6,12 @@ Each row that the server plays is a site of its own, `h01.test` and so on, so th
 from functools import cache, partial
 
 from gossamer.testing.web.certificates import TlsBehaviour
-from gossamer.testing.web.hostile import bodies, heads, links, pages, redirects, robots, tls
+from gossamer.testing.web.hostile import bodies, crowds, heads, links, pages, redirects, robots, tls
 from gossamer.testing.web.hostile.site import Expected, Pace, Site, play
 from gossamer.testing.web.hostile.table import ROWS, Row
 from gossamer.testing.web.server import Behaviour
 
-_THEMES = (bodies, heads, links, pages, redirects, robots, tls)
+_THEMES = (bodies, crowds, heads, links, pages, redirects, robots, tls)
 
 
 @cache
@@ -80,9 +80,15 @@ def outcomes(row: Row, site: Site) -> tuple[Expected, ...]:
 
 def _domains(number: int, site: Site) -> list[str]:
     hosts = (place.partition("/")[0] for place in site)
-    # "*" stands for every host of the one site whose hosts are without number.
-    domains = {"farm.test" if host == "*" else ".".join(host.split(".")[-2:]) for host in hosts}
+    domains = {_domain(host) for host in hosts}
     return sorted(domains | ({f"h{number:02}.test"} if "farm.test" not in domains else set()))
+
+
+def _domain(host: str) -> str:
+    if host == "*":
+        return "farm.test"  # of which the hosts are without number
+    # An address is a site of its own.
+    return host if host.replace(".", "").isdecimal() else ".".join(host.split(".")[-2:])
 
 
 MEANINGS = {
@@ -116,13 +122,18 @@ MEANINGS = {
     Expected.MEDIA_TYPE: "not downloaded: not a type that is wanted",
     Expected.DISALLOWED: "not requested: robots.txt disallows it",
     Expected.ROBOTS_UNREACHABLE: "not requested: there is no answer about robots.txt",
+    Expected.CRAWL_DELAY: "not requested: its origin asks for a longer Crawl-delay than is kept",
 }
 
 _INTRODUCTION = """# The hostile catalogue
 
-What the web does to a crawler, and what ours is to make of it. The simulated web plays every row but one, each on a
+What the web does to a crawler, and what ours is to make of it. The simulated web plays every row but two, each on a
 site of its own: row 8 begins at `http://h08.test/`, whose home page links to its variants (`/too-small`, …).
 Rows that need a feature to come are marked *later*. This page is made from the table in the code.
+
+From row 51 on it is not one site that is hostile but many at once, or one that speaks for others: what is bounded at
+each site has to be bounded for all of them together. The catalogue plays these in small numbers; `./check campaign`
+in full ones.
 
 *Survived* means: the process lives, its event loop never lags by a second, memory stays bounded, other sites are
 unharmed, and the outcome says what happened.

@@ -55,6 +55,7 @@ class Expected(StrEnum):
     MEDIA_TYPE = "dropped:media-type"
     DISALLOWED = "dropped:robots"
     ROBOTS_UNREACHABLE = "dropped:robots-unreachable"
+    CRAWL_DELAY = "dropped:crawl-delay"
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

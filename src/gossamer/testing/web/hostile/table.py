@@ -1,44 +1,8 @@
 """The hostile catalogue: what the web does to a crawler, who plays it here, and what is expected of the crawler."""
 
-from enum import StrEnum
-
-import msgspec
-
+from gossamer.testing.web.hostile.crowd_table import CROWD_ROWS
+from gossamer.testing.web.hostile.row import Player, Row
 from gossamer.testing.web.hostile.site import Expected
-
-
-class Player(StrEnum):
-    """Who does it. `page` is the server too, by what it writes; `pure` needs no network and stands in unit tests."""
-
-    SERVER = "server"
-    RESOLVER = "resolver"
-    PAGE = "page"
-    PURE = "pure"
-
-
-class Row(msgspec.Struct, frozen=True):
-    """One hazard. `later` says what the crawler has to learn first, and is empty if it is expected to survive it now.
-
-    What is expected stands with each URL (`expectations` in `hostile`); here only where nothing plays the row.
-    """
-
-    number: int
-    player: Player
-    hazard: str
-    played: str
-    answer: str
-    later: str = ""
-    expected: tuple[Expected, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return f"h{self.number:02}"
-
-    @property
-    def site(self) -> str:
-        """Where a crawl begins."""
-        return f"{self.name}.test"
-
 
 _S, _R, _P = Player.SERVER, Player.RESOLVER, Player.PAGE
 
@@ -381,4 +345,5 @@ ROWS = (
         "paths of 10^5 letters, hundreds of segments; 50 robots.txt rules of 200 wildcards each",
         "linear time",
     ),
+    *CROWD_ROWS,
 )
