@@ -29,6 +29,7 @@ from gossamer.testing.audit.rules import Rules
 from gossamer.testing.hostile_crawl import REFUSALS, Evidence, Tap, current_places, table, verdicts
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import hostile_seeds
+from gossamer.testing.web.hostile.crowds import POISONED
 from gossamer.testing.web.hostile.site import Expected
 from gossamer.testing.web.resolver import Resolver
 from gossamer.url import Refusal, canonicalise
@@ -49,8 +50,9 @@ FETCHER_GROWTH_BYTES = 64 << 20
 LATE_MILLISECONDS = 1000
 #: Many times what it takes on two processors of its own: a crawl that hangs is a failure, not a hanging test.
 PATIENCE_SECONDS = 300.0
+FETCHERS = 2
 FLAGS = (
-    "--num-fetcher-processes=2",
+    f"--num-fetcher-processes={FETCHERS}",
     "--num-parser-processes=1",
     "--fetcher-workers=150",
     f"--max-site-urls={SITE_URLS}",
@@ -67,6 +69,9 @@ FLAGS = (
     "--tls-timeout=6",
     "--header-timeout=6",
     "--fetch-timeout=10",
+    # Here all names have one address, and a site is to wait for nobody else; row 57 has a crawl of its own.
+    "--address-gap=0",
+    "--address-concurrency=0",
 )
 #: Outcomes that show how a reference ended only if its target was leased.
 LEASED = {Expected.DONE, Expected.ADDRESS, Expected.DISALLOWED, Expected.SEEN}
@@ -74,9 +79,9 @@ LEASED = {Expected.DONE, Expected.ADDRESS, Expected.DISALLOWED, Expected.SEEN}
 #: A server that plays fifty hostile sites on a busy machine, as to when a client has left.
 SERVER_LATENESS_SECONDS = 6.0
 HOSTILE = re.compile(r"\bh\d\d(-[\w-]+)?\.test\Z")
-ROBOTS_HOP = re.compile(r"\bh40\.test/hop\?")
-ROBOTS_ROWS = re.compile(r"\b(h37|h38|h38-long|h39|h40|h40-rules)\.test/")
-ROBOTS_OFFENCES = {Offence.ROBOTS_NOT_FIRST, Offence.ROBOTS_TOO_OFTEN}
+ROBOTS_HOP = re.compile(r"\bh40\.test/hop\?|\bh54-\w+\.test/rules")
+ROBOTS_ROWS = re.compile(r"\b(h37|h38|h38-long|h39|h40|h40-rules|h54-\w+|h56-\w+)\.test/")
+ROBOTS_OFFENCES = {Offence.ROBOTS_NOT_FIRST, Offence.ROBOTS_TOO_OFTEN, Offence.ROBOTS_TOO_SOON}
 
 
 @contextlib.contextmanager
@@ -200,8 +205,10 @@ def test_every_hostile_url_ends_as_the_table_says_and_good_sites_are_crawled_who
         assert short_gaps(tap.attempts) == []
         assert max(fetchers.growth()) < FETCHER_GROWTH_BYTES
         assert max(parsers.most.values()) < PARSER_MEMORY_BYTES
-        assert summary["restarts"] == 0
-        assert len(lags(crawls)) == 2
+        # Each poison page (row 59) kills its parser, and then the process that reads it alone.
+        assert summary["restarts"] <= 2 * POISONED
+        assert len(lags(crawls)) == FETCHERS
+        assert crowded(crawls, "h56-victim.test", "/search") == []
         assert max(lag["loop_lag_own_ms_max"] for lag in lags(crawls)) < LATE_MILLISECONDS
 
 
@@ -222,7 +229,7 @@ def offences(crawls: Crawls) -> list[str]:
         seeds=crawls.graph.seeds(),
         delay_seconds=DELAY_SECONDS,
         files=False,
-        other_sites=r"(h\d\d.*|farm)\.test",
+        other_sites=r"(h\d\d.*|farm)\.test|192\.31\.196\.\d+",
         abort_lateness_seconds=SERVER_LATENESS_SECONDS,
     )
     found = audit(requests, crawls.graph, rules, examples=10_000)
@@ -232,6 +239,19 @@ def offences(crawls: Crawls) -> list[str]:
         for example in finding.examples
         if not (finding.offence in ROBOTS_OFFENCES and ROBOTS_ROWS.search(example.url))
         if not (finding.offence is Offence.TOO_SOON and HOSTILE.search(urlsplit(example.url).netloc))
+    ]
+
+
+def crowded(crawls: Crawls, host: str, path: str) -> list[str]:
+    """Moments at which a site to which robots.txt is redirected got more than one request a second of each fetcher."""
+    times = sorted(
+        request.started_at_ns for request in crawls.requests() if request.host == host and request.path.startswith(path)
+    )
+    # What a fetcher sends at its turn arrives a little later, and not always by as much.
+    return [
+        f"{FETCHERS + 1} in {(last - first) / 1e9:.3f} s"
+        for first, last in zip(times, times[FETCHERS:], strict=False)
+        if last - first < 0.9e9
     ]
 
 

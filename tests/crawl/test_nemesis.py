@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
@@ -21,9 +22,17 @@ import pytest
 from gossamer.report.resources import started
 from gossamer.run.data_directory import DataDirectory
 from gossamer.testing.nemesis.attack import Attack
-from gossamer.testing.nemesis.campaign import Trial, attack
-from gossamer.testing.nemesis.checker import Findings, Forgiven, check
-from gossamer.testing.nemesis.events import CAMPAIGN, LONG_STOPS, OF_SERVERS, Deed, counts_of, plan
+from gossamer.testing.nemesis.campaign import FLAGS, Trial, attack, crowd, ground_of
+from gossamer.testing.nemesis.checker import MOST_SEGMENT_BYTES, Findings, Forgiven, check
+from gossamer.testing.nemesis.events import (
+    CAMPAIGN,
+    LONG_STOPS,
+    OF_SERVERS,
+    STALLS_SECONDS,
+    Deed,
+    counts_of,
+    plan,
+)
 from gossamer.testing.nemesis.stores import EmbeddedStore, attacked_store
 from gossamer.testing.web import access_log
 from gossamer.testing.web.access_log import Request
@@ -85,6 +94,48 @@ def test_nothing_is_lost_doubled_or_hurried_by_what_is_done_to_a_crawl(kind: str
     assert sum(trial.story.resumes for trial in trials) >= 2
     # Kills found requests in flight, so their gaps were judged.
     assert sum(trial.findings.cut_off for trial in trials) > 0
+
+
+#: Small enough for `./check`; a campaign crawls `LARGE_GROUND`, with longer stalls.
+LARGE_WEB = Web(sites=25, pages=4, links_per_page=10, median_bytes=600_000, size_sigma=0.3, latency_median_seconds=0.3)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", [on_server("redis"), on_server("postgresql")])
+def test_nothing_is_lost_when_the_store_stands_still_under_large_bodies(kind: str) -> None:
+    """With bursts, slow large bodies and tarpits beside the good web: no segment grows beyond its limit either."""
+    ((stall,),) = plan(SEED, {Deed.SERVER_STOP: 1})
+    assert stall.stopped_seconds == STALLS_SECONDS[0]
+    # As soon as there is something in flight, so that the stall meets it.
+    events = [msgspec.structs.replace(stall, wait_seconds=2.0)]
+    flags = (*FLAGS, "--header-timeout=5", "--fetch-timeout=10", "--max-attempts=2")
+    with attacked_store(kind) as store:
+        trial = attack(0, events, store, web=LARGE_WEB, delay_seconds=0.5, flags=flags, beside=crowd())
+    assert trial.is_clean, "\n".join([trial.line, *trial.complaints()])
+    assert (trial.story.done, trial.story.resumes, trial.story.deaths) == (events, 0, {})
+    assert 0 < trial.story.largest_segment_bytes <= MOST_SEGMENT_BYTES
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(STORES_VARIABLE not in os.environ, reason="takes a minute of silence: ./check campaign")
+@pytest.mark.parametrize("kind", [on_server(kind) for kind in chosen_stores()])
+def test_a_fetcher_that_is_stopped_for_good_is_replaced_and_nothing_is_lost(kind: str) -> None:
+    web = Web(sites=40, pages=60, links_per_page=25, median_bytes=4_000)
+    ((stop,),) = plan(SEED, {Deed.FETCHER_STOP: 1})
+    with attacked_store(kind) as store:
+        trial = attack(0, [stop], store, web=web, delay_seconds=1.0)
+    assert trial.is_clean, "\n".join([trial.line, *trial.complaints()])
+    assert (trial.story.done, trial.story.replaced, trial.story.resumes) == ([stop], 1, 0)
+
+
+def test_long_stalls_and_some_other_crawls_have_large_bodies_and_a_hostile_crowd() -> None:
+    stalls = [event for crawl in plan(1, {Deed.SERVER_STOP: 6}) for event in crawl]
+    assert sorted(event.stopped_seconds for event in stalls) == sorted(STALLS_SECONDS * 2)
+    for event in stalls:
+        assert ground_of(0, [event]).is_crowded is (event.stopped_seconds > STALLS_SECONDS[0])
+    assert [ground_of(number, []).is_crowded for number in range(8)] == [False, False, False, True] * 2
 
 
 def test_the_schedule_of_a_seed_is_always_the_same_and_has_what_was_asked_for() -> None:

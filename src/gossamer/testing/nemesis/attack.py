@@ -1,16 +1,14 @@
 """One crawl and what is done to it: started, broken, resumed, until it ends by itself."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from gossamer.config import Settings
 from gossamer.errors import CrashLoop
@@ -18,6 +16,7 @@ from gossamer.report.resources import started
 from gossamer.run.stop import StopReason
 from gossamer.testing.nemesis.events import Deed, Event
 from gossamer.testing.nemesis.stores import AttackedStore, frozen
+from gossamer.testing.nemesis.story import Story
 from gossamer.testing.nemesis.victims import Victim, Victims
 from gossamer.testing.web.processes import WebProcesses
 
@@ -27,28 +26,12 @@ PATIENCE_SECONDS = 150.0
 #: the last run to leave; a busy machine may need half a minute to start it.
 _VICTIM_SECONDS = 100.0
 _LOOK_SECONDS = 0.01
+#: A fetcher that is stopped is replaced after a minute of silence; on a busy machine it takes longer to look.
+_REPLACED_SECONDS = 60.0 + _VICTIM_SECONDS
+#: Between two looks at the files of the spool.
+_SPOOL_SECONDS = 0.25
 #: A request in flight through a stop of so many seconds may run into a time-out of ours, and is then tried again.
 _TIMES_OUT_SECONDS = 10.0
-
-
-class Story(msgspec.Struct, kw_only=True):
-    """What happened to one crawl. The checker needs to know what it may forgive."""
-
-    done: list[Event] = []
-    left: list[Event] = []
-    """The crawl was over before their time came, or had no such process for too long."""
-    caught_writing: int = 0
-    repeats_allowed: int = 0
-    """What the dead had leased when they died."""
-    fetcher_deaths: int = 0
-    resumes: int = 0
-    gave_up: int = 0
-    """Times that the crawl ended itself because its processes died one after another; it was resumed."""
-    deaths: Counter[str] = msgspec.field(default_factory=Counter)
-    """Of processes, by kind."""
-    failures: list[str] = []
-    """Ends that are none of ours: wrong exit codes, hanging."""
-    seconds: float = 0.0
 
 
 class Attack:
@@ -63,7 +46,9 @@ class Attack:
         *,
         delay_seconds: float,
         flags: Sequence[str],
+        beside: Sequence[str] = (),
     ) -> None:
+        """`beside` are seeds of hostile sites, which the web's servers play too."""
         self.data = directory / "crawl"
         self.story = Story()
         self._directory = directory
@@ -72,6 +57,8 @@ class Attack:
         self._events = events
         self._delay_seconds = delay_seconds
         self._flags = flags
+        self._beside = beside
+        self._looked_at = 0.0
         self._runs = 0
         self._past: list[subprocess.Popen[bytes]] = []
         fetchers = next(int(flag.partition("=")[2]) for flag in flags if flag.startswith("--num-fetcher-processes="))
@@ -102,7 +89,7 @@ class Attack:
 
     def _crawl(self) -> subprocess.Popen[bytes]:
         seeds = self._directory / "seeds.txt"
-        seeds.write_text("".join(f"{seed}\n" for seed in self._web.web.seeds()))
+        seeds.write_text("".join(f"{seed}\n" for seed in (*self._web.web.seeds(), *self._beside)))
         return self._gossamer(
             "crawl",
             f"--data-dir={self.data}",
@@ -154,7 +141,18 @@ class Attack:
                 return False
             elif time.monotonic() >= until:
                 return True
+            self._look_at_spool()
             time.sleep(_LOOK_SECONDS)
+
+    def _look_at_spool(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at < _SPOOL_SECONDS:
+            return
+        self._looked_at = now
+        for segment in self.data.glob("spool/*/**/*.seg"):
+            with contextlib.suppress(FileNotFoundError):
+                size = segment.stat().st_size
+                self.story.largest_segment_bytes = max(self.story.largest_segment_bytes, size)
 
     def _until_it_exists(self) -> None:
         """Before its settings are written there is nothing that could be resumed."""
@@ -188,6 +186,8 @@ class Attack:
                 return self._kill_tree()
             case Deed.STOP:
                 return self._stop(event)
+            case Deed.FETCHER_STOP:
+                return self._stop_for_good(event)
             case Deed.TERMINATE:
                 return self._terminate(event)
             case Deed.SERVER:
@@ -302,8 +302,36 @@ class Attack:
         if victim.fetcher is not None and event.stopped_seconds > _TIMES_OUT_SECONDS:
             self.story.repeats_allowed += self._victims.leased({victim.fetcher})
         goes_on = self._goes_on(event.stopped_seconds)
+        self._note_replaced(victim)
         victim.signal(signal.SIGCONT)
         return goes_on
+
+    def _stop_for_good(self, event: Event) -> bool:
+        victim = self._victim(event, "fetcher")
+        if victim is None:
+            return False
+        self._victims.stop(victim, is_writing=False)
+        # It leases nothing more, and what it has leased is asked for again by whoever replaces it.
+        self.story.repeats_allowed += self._victims.leased({victim.fetcher or 0})
+        until = time.monotonic() + _REPLACED_SECONDS
+        while self._goes_on(0.0) and victim.is_alive and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        if self._note_replaced(victim):
+            return True
+        # Nothing more may depend on it; the crawl may have been over first.
+        victim.signal(signal.SIGKILL)
+        if self._goes_on(0.0):
+            self.story.failures.append(f"{victim.name} was stopped for {_REPLACED_SECONDS:.0f} s and not replaced")
+        return False
+
+    def _note_replaced(self, victim: Victim) -> bool:
+        """Whether the leader has ended a fetcher that was silent for too long."""
+        if victim.kind != "fetcher" or victim.is_alive:
+            return False
+        self.story.replaced += 1
+        self.story.fetcher_deaths += 1
+        self.story.deaths["fetcher"] += 1
+        return True
 
     def _terminate(self, event: Event) -> bool:
         """Any of them, also one that has just been started and knows nothing yet."""

@@ -4,25 +4,39 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from gossamer.run.data_directory import DataDirectory
-from gossamer.testing.nemesis.attack import Attack, Story
+from gossamer.testing.nemesis.attack import Attack
 from gossamer.testing.nemesis.checker import Findings, Forgiven, check
-from gossamer.testing.nemesis.events import EVENTS_PER_CRAWL, Deed, Event
+from gossamer.testing.nemesis.events import EVENTS_PER_CRAWL, LARGE_STALL_SECONDS, Deed, Event
 from gossamer.testing.nemesis.stores import AttackedStore
+from gossamer.testing.nemesis.story import Story
 from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
+from gossamer.testing.web.hostile.catalogue import row_urls
 from gossamer.testing.web.processes import WebProcesses
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """What is crawled, and how fast."""
+
+    delay_seconds: float
+    web: Web
+    is_crowded: bool = False
+    """Hostile sites are crawled beside it, from the same servers: the good web must be as whole as without them."""
+    flags: tuple[str, ...] = ()
+
 
 #: In turn: many short gaps, which nothing may cut shorter; and gaps longer than a restart takes, after long requests,
 #: so that one which the dead had begun and the next one to its site is judged by the gap between them. Either keeps two
 #: cores half busy, and lasts half a minute: long enough for its events.
 GROUNDS = (
-    (
-        0.3,
-        Web(
+    Ground(
+        delay_seconds=0.3,
+        web=Web(
             sites=60,
             pages=50,
             links_per_page=30,
@@ -32,9 +46,9 @@ GROUNDS = (
             latency_median_seconds=0.08,
         ),
     ),
-    (
-        2.0,
-        Web(
+    Ground(
+        delay_seconds=2.0,
+        web=Web(
             sites=200,
             pages=12,
             links_per_page=30,
@@ -45,11 +59,35 @@ GROUNDS = (
         ),
     ),
 )
+#: Rows of the hostile catalogue: bursts, slow large bodies and tarpits. None of them asks for more time than a crawl
+#: lasts.
+CROWD_ROWS = (51, 52, 54)
+#: Large bodies from all sites at once, with the crowd beside them. In a stall of the store up to 100 MB are in flight.
+LARGE_GROUND = Ground(
+    delay_seconds=1.0,
+    web=Web(
+        sites=120,
+        pages=8,
+        links_per_page=20,
+        median_bytes=600_000,
+        size_sigma=0.3,
+        crawl_delay_seconds=1.5,
+        latency_median_seconds=0.3,
+    ),
+    is_crowded=True,
+    # So that the tarpits are given up within the time that the crawl lasts anyway.
+    flags=("--header-timeout=10", "--fetch-timeout=20"),
+)
+#: Every so many crawls, and those whose store stands still for long.
+LARGE_EVERY = 4
+
 #: A fetcher of 50 workers has at most 100 leases and a segment of outcomes: the bound on what is asked for twice.
 FLAGS = ("--num-fetcher-processes=3", "--num-parser-processes=2", "--fetcher-workers=50")
 
 #: Crawls beyond the plan, for events whose crawl was over before their time came.
 _MOST_FURTHER_CRAWLS = 10
+#: How late a busy server sees that a client has left; as in `audit.rules.Rules`.
+_SERVER_LATENESS_SECONDS = 0.25
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -106,6 +144,8 @@ class Totals(msgspec.Struct, kw_only=True):
     deaths: Counter[str] = msgspec.field(default_factory=Counter)
     resumes: int = 0
     gave_up: int = 0
+    replaced: int = 0
+    largest_segment_bytes: int = 0
     requests: int = 0
     cut_off: int = 0
     repeats: int = 0
@@ -129,7 +169,8 @@ class Totals(msgspec.Struct, kw_only=True):
         self.events.update(str(event.deed) for event in story.done)
         self.long_stops += sum(event.is_long for event in story.done)
         self.deaths.update(story.deaths)
-        for name in ("caught_writing", "resumes", "gave_up", "repeats_allowed", "seconds"):
+        self.largest_segment_bytes = max(self.largest_segment_bytes, story.largest_segment_bytes)
+        for name in ("caught_writing", "resumes", "gave_up", "replaced", "repeats_allowed", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(story, name))
         for name in ("requests", "cut_off", "repeats", "pages", "urls_lost", "pages_missing", "pages_doubled"):
             setattr(self, name, getattr(self, name) + getattr(found, name))
@@ -157,24 +198,53 @@ def attack(
     web: Web,
     delay_seconds: float,
     flags: Sequence[str] = FLAGS,
+    beside: Sequence[str] = (),
     keep_in: Path | None = None,
 ) -> Trial:
     """One crawl. If something is wrong with it, what it left is kept in a directory of `keep_in`, if that is given."""
     with tempfile.TemporaryDirectory(prefix="nemesis-", ignore_cleanup_errors=True) as temporary:
         directory = Path(temporary)
-        with WebProcesses(web, log_directory=directory / "web") as serving:
-            story = Attack(directory, serving, store, events, delay_seconds=delay_seconds, flags=flags).run()
-        forgiven = Forgiven(repeats=story.repeats_allowed, fetcher_deaths=story.fetcher_deaths)
+        with WebProcesses(web, log_directory=directory / "web", hostile=bool(beside)) as serving:
+            story = Attack(
+                directory, serving, store, events, delay_seconds=delay_seconds, flags=flags, beside=beside
+            ).run()
+        forgiven = Forgiven(
+            repeats=story.repeats_allowed,
+            fetcher_deaths=story.fetcher_deaths,
+            abort_lateness_seconds=_SERVER_LATENESS_SECONDS if story.replaced else 0.0,
+        )
         requests = list(access_log.read(serving.log_files))
         data = DataDirectory(directory / "crawl")
         counts = store.counts(data)
-        findings = check(data.root, requests, web, counts, delay_seconds=delay_seconds, forgiven=forgiven)
+        findings = check(
+            data.root,
+            requests,
+            web,
+            counts,
+            delay_seconds=delay_seconds,
+            forgiven=forgiven,
+            beside={urlsplit(url).netloc for url in beside},
+            largest_segment_bytes=story.largest_segment_bytes,
+        )
         trial = Trial(number, story, findings)
         store.clear(data)
         if keep_in is not None and not trial.is_clean:
             keep_in.mkdir(parents=True, exist_ok=True)
             directory.rename(keep_in / f"crawl-{number}-{directory.name}")
     return trial
+
+
+def crowd() -> list[str]:
+    """Seeds of the hostile sites that are crawled beside a good web."""
+    return [url for row in CROWD_ROWS for url in row_urls(row)]
+
+
+def ground_of(number: int, events: Sequence[Event]) -> Ground:
+    """What a crawl of the plan is to crawl: drawn from its number and from what is done to it."""
+    stalls = any(event.deed is Deed.SERVER_STOP and event.stopped_seconds >= LARGE_STALL_SECONDS for event in events)
+    if stalls or number % LARGE_EVERY == LARGE_EVERY - 1:
+        return LARGE_GROUND
+    return GROUNDS[number % len(GROUNDS)]
 
 
 def campaign(
@@ -199,9 +269,17 @@ def campaign(
     while waiting and number < most:
         events = waiting.pop(0)
         tell(f"crawl {number} on {store.kind}: {'; '.join(map(str, events))}")
-        delay_seconds, web = GROUNDS[number % len(GROUNDS)]
-        web = msgspec.structs.replace(web, seed=seed + number)
-        trial = attack(number, events, store, web=web, delay_seconds=delay_seconds, keep_in=keep_in)
+        ground = ground_of(number, events)
+        trial = attack(
+            number,
+            events,
+            store,
+            web=msgspec.structs.replace(ground.web, seed=seed + number),
+            delay_seconds=ground.delay_seconds,
+            flags=(*FLAGS, *ground.flags),
+            beside=crowd() if ground.is_crowded else (),
+            keep_in=keep_in,
+        )
         totals.add(trial)
         tell(trial.line)
         for complaint in trial.complaints():

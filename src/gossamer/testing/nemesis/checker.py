@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import duckdb
 import msgspec
@@ -21,6 +22,8 @@ from gossamer.testing.web.graph import Web
 _OF_DEATHS = frozenset({Reason.RETURNED, Reason.PARSE_CRASH})
 #: More of the same say nothing more.
 _SHOWN_FAULTS = 10
+#: A segment closes at 8 MiB; the outcome that closes it may have a body of 10 MiB, and robots.txt files beside it.
+MOST_SEGMENT_BYTES = 20 << 20
 
 
 class Forgiven(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,9 @@ class Forgiven(msgspec.Struct, frozen=True, kw_only=True):
 
     repeats: int = 0
     fetcher_deaths: int = 0
+    abort_lateness_seconds: float = 0.0
+    """How late the web's server may have seen a death. None where the attack waited for it, which it cannot where the
+    leader ended a fetcher by itself."""
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -57,11 +63,23 @@ class Findings(msgspec.Struct, kw_only=True):
 
 
 def check(
-    data: Path, requests: Iterable[Request], web: Web, counts: Counts, *, delay_seconds: float, forgiven: Forgiven
+    data: Path,
+    requests: Iterable[Request],
+    web: Web,
+    counts: Counts,
+    *,
+    delay_seconds: float,
+    forgiven: Forgiven,
+    beside: AbstractSet[str] = frozenset(),
+    largest_segment_bytes: int = 0,
 ) -> Findings:
-    """For a crawl of all of a web, from all of its home pages, that has come to its end; nothing may run any more."""
+    """For a crawl of all of a web, from all of its home pages, that has come to its end; nothing may run any more.
+
+    `beside` are the hosts of hostile sites that were crawled with it. What becomes of each of their URLs is not judged,
+    only that the good web is as whole as without them.
+    """
     judged = audit(
-        requests,
+        [request for request in requests if request.host not in beside],
         web,
         Rules(
             seeds=web.seeds(),
@@ -69,12 +87,12 @@ def check(
             files=False,
             repeats=forgiven.repeats,
             restarts=forgiven.fetcher_deaths,
-            # The attack lets nobody take over before the server has seen a death: no allowance.
-            abort_lateness_seconds=0.0,
+            abort_lateness_seconds=forgiven.abort_lateness_seconds,
         ),
     )
     others: list[str] = []
-    times = _pages(data, others)
+    all_times = _pages(data, others)
+    times = Counter({url: count for url, count in all_times.items() if urlsplit(url).netloc not in beside})
     expected = _expected_pages(web)
     missing = expected - times.keys()
     unexpected = times.keys() - expected
@@ -82,13 +100,21 @@ def check(
     unfinished = counts.admitted - counts.finished
     if counts.leased or counts.spooled:
         others.append(f"the store has {counts.leased} leased and {counts.spooled} spooled")
-    if counts.pages != times.total():
-        others.append(f"the store counts {counts.pages} pages, the files hold {times.total()}")
+    if counts.pages != all_times.total():
+        others.append(f"the store counts {counts.pages} pages, the files hold {all_times.total()}")
+    if largest_segment_bytes > MOST_SEGMENT_BYTES:
+        others.append(f"a segment of {largest_segment_bytes:,} bytes")
     others += _leftovers(data)
     charges = {finding.offence: finding for finding in judged.findings}
     own = {Offence.NEVER_FETCHED, Offence.CUT_OFF, Offence.TOO_SOON, Offence.OVERLAP}
     others += [f"{found.offence}: {found.count}" for offence, found in charges.items() if offence not in own]
-    by_death = {reason: counts.outcomes[reason] for reason in _OF_DEATHS if counts.outcomes.get(reason)}
+    # One that is slow is in flight at every death of its fetcher, and may be given up for that.
+    of_crowd = {Reason.RETURNED: len(beside)}
+    by_death = {
+        reason: count
+        for reason in _OF_DEATHS
+        if (count := counts.outcomes.get(reason, 0) - of_crowd.get(reason, 0)) > 0
+    }
     return Findings(
         requests=judged.counts.requests,
         cut_off=judged.counts.cut_off,
@@ -99,7 +125,7 @@ def check(
         + _count(judged, Offence.CUT_OFF)
         + abs(unfinished)
         + sum(by_death.values()),
-        pages_missing=max(len(missing), counts.pages - len(times)),
+        pages_missing=max(len(missing), counts.pages - len(all_times)),
         pages_doubled=len(doubled),
         pages_unexpected=len(unexpected),
         gaps_short=_count(judged, Offence.TOO_SOON),

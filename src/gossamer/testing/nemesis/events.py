@@ -21,6 +21,8 @@ class Deed(StrEnum):
     """All processes are killed at once, and the crawl is resumed."""
     STOP = "stop"
     """Some process is stopped for a while, and continued."""
+    FETCHER_STOP = "fetcher-stop"
+    """A fetcher process (not the leader) is stopped and never continued: the leader has to find out and replace it."""
     TERMINATE = "terminate"
     """Some process is told to end. If it is the leader, the crawl is resumed afterwards."""
     SERVER = "server"
@@ -40,6 +42,7 @@ CAMPAIGN: Mapping[Deed, int] = {
     Deed.LEADER: 20,
     Deed.TREE: 20,
     Deed.STOP: 20,
+    Deed.FETCHER_STOP: 3,
     Deed.TERMINATE: 10,
     Deed.SERVER: 10,
     Deed.SERVER_STOP: 6,
@@ -53,9 +56,11 @@ BEYOND_SECONDS = 5.0
 AWAY_SECONDS = 10.0
 #: One in so many deaths of a server takes a fetcher or a parser with it.
 WITH_DEATH = 3
-#: One in so many stops of a server is longer than one attempt at a call may take, so that all calls are made again.
-LONG_SERVER_STOP = 6
-_LONG_SERVER_STOP_SECONDS = 35.0
+#: How long a server stands still, in turn: a moment; longer than a request may take at most sites; longer than one
+#: attempt at a call may take and than slots are owned, so that all calls are made again and all slots have lapsed.
+STALLS_SECONDS = (5.0, 20.0, 60.0)
+#: From this length on a stall meets a crawl of large bodies with a hostile crowd beside it.
+LARGE_STALL_SECONDS = 20.0
 
 #: A crawl of the campaign's web lives through so many before it has nothing left to fetch.
 EVENTS_PER_CRAWL = 9
@@ -158,6 +163,6 @@ def _stopped_seconds(chance: random.Random, deed: Deed, number: int) -> float:
         case Deed.SERVER:
             return AWAY_SECONDS
         case Deed.SERVER_STOP:
-            return chance.uniform(0.5, 8.0) if number % LONG_SERVER_STOP else _LONG_SERVER_STOP_SECONDS
+            return STALLS_SECONDS[number % len(STALLS_SECONDS)]
         case _:
             return 0.0

@@ -7,8 +7,9 @@ from functools import cache, partial
 
 from gossamer.testing.web.certificates import TlsBehaviour
 from gossamer.testing.web.hostile import bodies, crowds, heads, links, pages, redirects, robots, tls
+from gossamer.testing.web.hostile.row import Row
 from gossamer.testing.web.hostile.site import Expected, Pace, Site, play
-from gossamer.testing.web.hostile.table import ROWS, Row
+from gossamer.testing.web.hostile.table import ROWS
 from gossamer.testing.web.server import Behaviour
 
 _THEMES = (bodies, crowds, heads, links, pages, redirects, robots, tls)
@@ -47,6 +48,11 @@ def expectations() -> dict[str, tuple[Expected, ...]]:
         for where, place in site.items()
         if place.expected and not where.endswith("*")
     }
+
+
+def row_urls(number: int) -> list[str]:
+    """The URLs of one row at which something is expected."""
+    return [f"{place.scheme}://{where}" for where, place in played()[number].items() if place.expected]
 
 
 def link_expectations() -> dict[tuple[str, str], Expected]:
