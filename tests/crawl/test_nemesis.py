@@ -310,6 +310,16 @@ def test_the_checker_finds_nothing_in_a_good_crawl_and_each_known_fault_when_it_
         shutil.rmtree(copy)
     for break_log, expected in FAULTS_OF_LOG:
         assert found(run.data, break_log(log)) == expected, break_log
+    with_a_giant = check(
+        run.data,
+        log,
+        web,
+        EmbeddedStore().counts(DataDirectory(run.data)),
+        delay_seconds=DELAY_SECONDS,
+        forgiven=Forgiven(),
+        largest_segment_bytes=MOST_SEGMENT_BYTES + 1,
+    )
+    assert with_a_giant.others == [f"a segment of {MOST_SEGMENT_BYTES + 1:,} bytes"]
 
 
 #: Policies under which a site has no page to ask for, or another delay.
