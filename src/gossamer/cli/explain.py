@@ -99,8 +99,8 @@ def rows(found: Explanation) -> Iterator[tuple[str, object]]:
         yield "rules now", "nothing against it" if now is None else f"{now.reason}: {now.words}"
     if found.robots is not None:
         yield "robots.txt", _robots(found.robots)
-        if found.robots.held_seconds > 0:
-            yield "origin", f"{found.robots.origin} is left alone for {duration(found.robots.held_seconds)} yet"
+        if found.robots.busy_seconds > 0:
+            yield "origin", f"{found.robots.origin} asked for no requests for {duration(found.robots.busy_seconds)} yet"
     if found.ahead is not None:
         yield "before it", counted(found.ahead, "URL")
     if found.turn_seconds is not None:

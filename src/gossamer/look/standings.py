@@ -43,10 +43,6 @@ class RobotsStanding(msgspec.Struct, frozen=True, kw_only=True):
     """It failed so often that URLs are dropped instead of waiting for it."""
     age_seconds: float | None = None
     """Since the last usable answer."""
-    held_seconds: float = 0.0
-    """For how long the origin has asked for no requests; 0: it has not."""
-    busy_answers: int = 0
-    """Answers in a row by which it asked."""
     valid_seconds: float = 0.0
     """Until it is asked for again; negative: it has expired, and is asked for before the next request."""
     busy_seconds: float = 0.0
@@ -79,7 +75,6 @@ class SiteStanding(msgspec.Struct, frozen=True, kw_only=True):
     """In a row."""
     since_request_seconds: float | None = None
     """Since the last request to it ended."""
-
     owner: str = ""
     """Of its slot; empty: nobody has it."""
     epoch: int = 0
@@ -103,8 +98,6 @@ def robots_standing(url: Url, copy: RobotsCopy | None, now: float) -> RobotsStan
         failures=copy.failures,
         is_given_up=copy.access not in _USABLE and copy.failures >= ROBOTS_TRIES,
         age_seconds=now - copy.fetched_at if copy.fetched_at else None,
-        held_seconds=max(0.0, copy.busy_until - now),
-        busy_answers=copy.busy_answers,
         valid_seconds=copy.expires_at - now,
         busy_seconds=max(0.0, copy.busy_until - now),
         busy_answers=copy.busy_answers,
