@@ -110,8 +110,10 @@ def test_nothing_is_lost_when_the_store_stands_still_under_large_bodies(kind: st
     # As soon as there is something in flight, so that the stall meets it.
     events = [msgspec.structs.replace(stall, wait_seconds=2.0)]
     flags = (*FLAGS, "--header-timeout=5", "--fetch-timeout=10", "--max-attempts=2")
+    # Without the one whose robots.txt is asked for four times, which takes as long as all else.
+    beside = [url for url in crowd() if "h54-robots" not in url]
     with attacked_store(kind) as store:
-        trial = attack(0, events, store, web=LARGE_WEB, delay_seconds=0.5, flags=flags, beside=crowd())
+        trial = attack(0, events, store, web=LARGE_WEB, delay_seconds=0.5, flags=flags, beside=beside)
     assert trial.is_clean, "\n".join([trial.line, *trial.complaints()])
     assert (trial.story.done, trial.story.resumes, trial.story.deaths) == (events, 0, {})
     assert 0 < trial.story.largest_segment_bytes <= MOST_SEGMENT_BYTES
