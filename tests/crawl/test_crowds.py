@@ -81,7 +81,6 @@ class CrowdedCrawl:
 async def crawling(
     directory: Path, sites: Mapping[str, Behaviour], seeds: Sequence[str], *flags: str
 ) -> AsyncIterator[CrowdedCrawl]:
-    directory.mkdir(exist_ok=True)
     (directory / "seeds").write_text("".join(f"{seed}\n" for seed in seeds))
     async with SimulatedWeb(
         Web(sites=1, pages=1), log_directory=directory / "web", hostile=sites, https=False
@@ -166,6 +165,8 @@ def test_good_sites_keep_half_of_their_requests_beside_tarpits(tmp_path: Path) -
             await crawl.end()
             return crawl.pages_asked_for("good-")
 
+    for name in ("alone", "beside"):
+        (tmp_path / name).mkdir()
     alone = asyncio.run(asked_for(tmp_path / "alone", good))
     beside = asyncio.run(asked_for(tmp_path / "beside", [*slow, *good]))
     assert alone > GOOD_SITES * COUNTED_SECONDS / 4
