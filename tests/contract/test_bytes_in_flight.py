@@ -25,7 +25,7 @@ class NotedBudget(ByteBudget):
     most_bytes = 0
     _used_bytes = 0
 
-    @property  # type: ignore[override]
+    @property
     def used_bytes(self) -> int:
         return self._used_bytes
 

@@ -1,7 +1,7 @@
 """Outcomes on their way from workers to the spool: while the store stands still, and while the spool is full."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class GatedStore(ModelStore):
         self.spooled_numbers += [move.lease.number for move in moves]
         return set()
 
-    async def save_robots(self, copies: Collection[RobotsCopy]) -> None:
+    async def save_robots(self, copies: Iterable[RobotsCopy]) -> None:
         await self.saves.wait()
         await super().save_robots(copies)
 

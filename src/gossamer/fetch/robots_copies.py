@@ -59,9 +59,12 @@ class RobotsCopies:
             del self._busy[next(iter(self._busy))]
         self._is_added.set()
 
+    def unsaved(self, origin: str) -> RobotsCopy | None:
+        return self._unsaved.get(origin)
+
     async def load(self, origins: Collection[str]) -> dict[str, RobotsCopy]:
         """What is known of these origins, saved or not."""
-        found = {origin: copy for origin in origins if (copy := self._unsaved.get(origin)) is not None}
+        found = {origin: copy for origin in origins if (copy := self.unsaved(origin)) is not None}
         if len(found) < len(origins):
             found |= await self._store.load_robots([origin for origin in origins if origin not in found])
         if self._busy:

@@ -104,6 +104,7 @@ MEANINGS = {
     Expected.NOT_PARSED: "stored; it is not HTML and no parser sees it",
     Expected.LENGTH: "stored up to a limit of ours, and marked",
     Expected.CUT: "what came before the connection broke is stored, and marked",
+    Expected.TIME: "what came before its time was over is stored, and marked: enough for the least rate",
     Expected.UNEXPECTED_END: "what could be decoded is stored: the compressed stream ends early",
     Expected.CHECKSUM: "what could be decoded is stored: the sum at its end differs",
     Expected.CORRUPT: "what could be decoded is stored: the stream is damaged, or asks for absurd memory",

@@ -61,7 +61,7 @@ _NEVER = "User-agent: *\nDisallow: /\n"
 def sites() -> dict[int, Site]:
     return {
         51: _same_at_each("h51", CROWD, burst(CROWD, CROWD_BYTES), Expected.DONE),
-        52: _same_at_each("h52", CROWD, slow_large(CROWD_BYTES), Expected.TIMEOUT),
+        52: _same_at_each("h52", CROWD, slow_large(CROWD_BYTES), Expected.TIMEOUT, Expected.TIME),
         54: _tarpits(),
         55: _closed_subdomains(),
         56: _reflectors(),

@@ -31,6 +31,7 @@ class Expected(StrEnum):
     NOT_PARSED = "done:not-parsed"
     LENGTH = "truncated:length"
     CUT = "truncated:disconnect"
+    TIME = "truncated:time"
     UNEXPECTED_END = "truncated:unexpected-end"
     CHECKSUM = "truncated:checksum"
     CORRUPT = "truncated:corrupt"
