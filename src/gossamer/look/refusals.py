@@ -47,18 +47,17 @@ class RulesNow:
             refused = self.against(url, depth=0, hops=0, is_seed=False)
             words = "max_depth is 0: only seeds are crawled, and where they redirect to"
             return refused or Refused(Reason.DEPTH, words)
-        return self.against(url, depth=1, hops=0, is_seed=False) or self._full(sighting)
+        return self.against(url, depth=1, hops=0, is_seed=False) or self._full(url, sighting)
 
     def would_admit_seed(self, url: Url, sighting: Sighting) -> bool:
-        is_open = sighting.site is None or (
-            sighting.site.dropped is None and sighting.site.queued < self._scope.max_site_queue
-        )
+        site = sighting.site
+        is_open = site is None or (site.dropped is None and self._overfull(url, site) is None)
         return is_open and self._rules.judge(url.text, url.site, 0, 0, True) is None
 
     def deepest(self) -> int | None:
         return self._scope.max_depth if self._scope.max_depth >= 0 else None
 
-    def _full(self, sighting: Sighting) -> Refused | None:
+    def _full(self, url: Url, sighting: Sighting) -> Refused | None:
         """The store's own answers, in the order of `Store.admit`."""
         site, scope = sighting.site, self._scope
         if site is not None and site.dropped is not None:
@@ -67,7 +66,7 @@ class RulesNow:
             return Refused(Reason.SCOPE, "scope is seeds, and its site is none that was seeded")
         if site is None:
             return None
-        return self._counted(site, sighting.path_variants)
+        return self._counted(site, sighting.path_variants) or self._overfull(url, site)
 
     def _counted(self, site: SiteState, path_variants: int) -> Refused | None:
         scope = self._scope
@@ -80,8 +79,18 @@ class RulesNow:
                 f"{path_variants:,} URLs were admitted that differ only in what follows the path, and max_path_variants"
                 f" is {scope.max_path_variants:,}",
             )
+        return None
+
+    def _overfull(self, url: Url, site: SiteState) -> Refused | None:
+        scope = self._scope
+        waiting = f"{site.queued:,} URLs wait in its site's queue"
         if site.queued >= scope.max_site_queue:
-            words = f"{site.queued:,} URLs wait in its site's queue, and max_site_queue is {scope.max_site_queue:,}"
+            return Refused(Reason.QUEUE_FULL, f"{waiting}, and max_site_queue is {scope.max_site_queue:,}")
+        if (site.queued + 1) * len(url.text) > scope.max_site_queue_bytes:
+            words = (
+                f"{waiting}, which is too long for a URL of {len(url.text):,} characters:"
+                f" max_site_queue_bytes is {scope.max_site_queue_bytes:,}"
+            )
             return Refused(Reason.QUEUE_FULL, words)
         return None
 
