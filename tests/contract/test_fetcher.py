@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,10 +19,12 @@ from gossamer.errors import StoreUnavailable
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.meter import FetchType
+from gossamer.fetch.robots import parse
+from gossamer.fetch.robots_rules import Rules as RobotsRules
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Counts, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
-from gossamer.records import Answer, Candidate, Finished, Outcome, PhaseTimes, Reason, Result
+from gossamer.records import Answer, Candidate, Finished, Outcome, PhaseTimes, Reason, Result, RobotsCopy
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.segment import read_segment, segment_id
 from gossamer.spool.writer import SegmentWriter
@@ -467,6 +470,84 @@ def test_what_one_run_learnt_of_robots_txt_the_next_does_not_ask_for(tmp_path: P
     robots = Counter(request.host for request in bench.requests() if request.path == "/robots.txt")
     assert set(robots.values()) == {1}
     assert Counter(request.path for request in bench.requests())["/late"] == 10
+
+
+def long_copies(*hosts: str) -> list[RobotsCopy]:
+    """Of files that are too long to be read on the event loop."""
+    rules = b"".join(b"Disallow: /closed/%d\n" % number for number in range(2_000))
+    return [
+        RobotsCopy(
+            origin=f"http://{host}",
+            access="parse",
+            body=b"User-agent: *\nDisallow: /4\n" + rules,
+            fetched_at=0.0,
+            expires_at=float("inf"),
+        )
+        for host in hosts
+    ]
+
+
+class GatedReading:
+    """Files that are read in a thread are read when the gate is open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate = threading.Event()
+        self.begun = threading.Event()
+        monkeypatch.setattr("gossamer.fetch.robots_file.compiled", self._compile)
+
+    def _compile(self, body: bytes) -> RobotsRules:
+        if threading.current_thread() is not threading.main_thread():
+            self.begun.set()
+            assert self.gate.wait(LONGEST_SECONDS)
+        return parse(body).for_agent("Gossamer")
+
+
+def test_long_copies_of_robots_txt_are_read_beside_the_crawl_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = GatedReading(monkeypatch)
+    bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
+    slow = [f"s{number}.test" for number in range(5)]
+
+    async def run() -> Counts:
+        async with bench.running():
+            await bench.store.save_robots(long_copies(*slow))
+            await bench.seed(*(f"http://s{site}.test/{page}" for site in range(10) for page in (3, 4)))
+            crawling = asyncio.create_task(bench.crawl(bench.fetcher()))
+            # All that the other sites have is fetched meanwhile.
+            await bench.until(lambda counts: counts.finished == 10 and counts.leased == len(slow))
+            assert not {request.host for request in bench.requests()} & set(slow)
+            reading.gate.set()
+            return await crawling
+
+    counts = asyncio.run(run())
+    assert (counts.finished, counts.outcomes["robots"]) == (20, len(slow))
+    asked = [(request.host, request.path) for request in bench.requests() if request.host in slow]
+    assert sorted(asked) == [(host, "/3") for host in slow]
+
+
+def test_a_drain_hands_back_what_waits_for_its_robots_txt_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = GatedReading(monkeypatch)
+    bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
+    slow = [f"s{number}.test" for number in range(5)]
+
+    async def run() -> Counts:
+        async with bench.running():
+            await bench.store.save_robots(long_copies(*slow))
+            await bench.seed(*(f"http://{host}/3" for host in slow))
+            fetcher = bench.fetcher()
+            running = asyncio.create_task(fetcher.run())
+            await bench.until(lambda counts: counts.leased == len(slow) and reading.begun.is_set())
+            fetcher.drain()
+            await running
+            reading.gate.set()
+            return await bench.counts()
+
+    counts = asyncio.run(run())
+    assert (counts.leased, counts.queued, counts.retries) == (0, len(slow), {"stopped": len(slow)})
+    assert bench.requests() == []
 
 
 def test_a_crawl_delay_that_is_learnt_late_counts_at_once(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class ByteBudget:
     @property
     def waiting(self) -> int:
         """Connections that wait for room now."""
-        return sum(reader.is_waiting for _, reader in (*self._large, *self._small))
+        return len(self._large) + len(self._small)
 
     def room(self, reader: Reader) -> int:
         """How many bytes it may read now; 0 if it has to wait: then `go_on` is called when there is room."""
@@ -102,7 +102,12 @@ class ByteBudget:
 
     def ended(self, reader: Reader, *, is_kept: bool) -> None:
         """It receives no more. What it has received is dropped, or kept: then it is given back later."""
-        reader.is_waiting = False
+        if reader.is_waiting:
+            # The heaps would keep it, with all that it has received.
+            reader.is_waiting = False
+            for heap in (self._large, self._small):
+                heap[:] = [entry for entry in heap if entry[1] is not reader]
+                heapq.heapify(heap)
         if reader is self._granted_reader:
             self._granted_reader = None
         # A visit that has read robots.txt goes on to its page, and keeps the grant until then.
@@ -129,7 +134,7 @@ class ByteBudget:
         waited in vain, the youngest give up until it has room. `open_bytes` is what open exchanges hold; where most of
         the budget is held by finished bodies, it is the store or the disk that everybody waits for.
         """
-        oldest = _oldest(self._large)
+        oldest = self._large[0][1] if self._large else None
         if oldest is None or now - oldest.waiting_since < PATIENCE_SECONDS or 2 * open_bytes < self.used_bytes:
             return []
         chosen: list[Reader] = []
@@ -137,9 +142,8 @@ class ByteBudget:
         for _, reader in sorted(self._large, reverse=True):
             if room_bytes <= 0 or reader is oldest:
                 break
-            if reader.is_waiting:
-                chosen.append(reader)
-                room_bytes -= reader.body_bytes
+            chosen.append(reader)
+            room_bytes -= reader.body_bytes
         return chosen
 
     def _has_small_room(self) -> bool:
@@ -155,28 +159,22 @@ class ByteBudget:
     def _wake(self) -> None:
         """Those that have waited longest go on first. Each reads at once, so that what it reads is counted before the
         next one is asked."""
-        while self.used_bytes < self.free_below_bytes and (reader := _oldest(self._large)) is not None:
-            _go_on(self._large, reader)
-        while self._has_small_room() and (reader := _oldest(self._small)) is not None:
-            _go_on(self._small, reader)
-        if self._granted is None:
-            waiting = [heap for heap in (self._large, self._small) if _oldest(heap) is not None]
-            if waiting:
-                heap = min(waiting, key=lambda heap: heap[0][0])
-                reader = heap[0][1]
-                if self._fits(reader):
-                    self._granted, self._granted_reader = reader.holder, reader
-                    _go_on(heap, reader)
+        while self.used_bytes < self.free_below_bytes and self._large:
+            _go_on(self._large)
+        while self._has_small_room() and self._small:
+            _go_on(self._small)
+        waiting = [heap for heap in (self._large, self._small) if heap]
+        if self._granted is None and waiting:
+            heap = min(waiting)
+            reader = heap[0][1]
+            if self._fits(reader):
+                self._granted, self._granted_reader = reader.holder, reader
+                _go_on(heap)
 
 
-def _oldest(heap: list[tuple[int, Reader]]) -> Reader | None:
-    while heap and not heap[0][1].is_waiting:
-        heapq.heappop(heap)
-    return heap[0][1] if heap else None
-
-
-def _go_on(heap: list[tuple[int, Reader]], reader: Reader) -> None:
-    heapq.heappop(heap)
+def _go_on(heap: list[tuple[int, Reader]]) -> None:
+    """The first of a heap, which has waited longest."""
+    _, reader = heapq.heappop(heap)
     reader.is_waiting = False
     reader.go_on()
 
