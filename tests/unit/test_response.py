@@ -403,8 +403,7 @@ def test_a_fault_of_ours_reaches_whoever_waits_and_leaves_nothing_open() -> None
 
 
 def test_time_spent_waiting_for_room_is_not_charged_to_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither to a phase, nor to the pace of its body, nor to the whole; but nobody waits for longer than a whole
-    request may take."""
+    """Neither to a phase, nor to the pace of its body, nor to the whole."""
     now = NOW
     monkeypatch.setattr("gossamer.fetch.exchange.time", SimpleNamespace(monotonic=lambda: now))
     settings = FetchSettings(fetch_timeout_seconds=60.0, header_timeout_seconds=15.0)
@@ -436,25 +435,41 @@ def test_time_spent_waiting_for_room_is_not_charged_to_the_site(monkeypatch: pyt
         assert not found.ended.done()
         feed(found, OK + b"Content-Length: 1000000\r\n\r\n" + bytes(900_000))
         assert found.first_byte_seconds == 14.0
-        # Its pace is looked at ten seconds later, and the time that it waits is not among them.
-        now += 9.0
-        budget.used_bytes = budget.limit_bytes
-        assert found.room() == 0
-        now += 30.0
-        budget.give_back(budget.limit_bytes)
-        found.check(now + 0.9)
+        # Its pace is looked at ten seconds later; of the whole time, 14 seconds are used.
+        found.check(now + 9.9)
         feed(found, bytes(50_000))
-        # 14 + 9 seconds were the site's: it has 37 left.
-        found.check(now + 5.0)
-        feed(found, bytes(40_000))
-        budget.used_bytes = budget.limit_bytes
-        assert found.room() == 0
-        now += 4.9
-        found.check(now)
+        found.check(now + 45.9)
         assert not found.ended.done()
-        # It has waited for 25, 30 and 5 seconds in all.
-        now += 0.2
-        found.check(now)
+        found.check(now + 46.1)
+        assert found.ended.done()
+        assert (found.response.failure, found.response.truncated) == (None, "time")
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_for_room_for_longer_than_a_request_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = NOW
+    monkeypatch.setattr("gossamer.fetch.exchange.time", SimpleNamespace(monotonic=lambda: now))
+    budget = ByteBudget(10 << 20, largest_body_bytes=1 << 20, readers=1, robots_bytes=0)
+    budget.used_bytes = budget.limit_bytes
+
+    async def run() -> None:
+        nonlocal now
+        found = Exchange(
+            b"GET",
+            Response(1 << 20, None),
+            loop=asyncio.get_running_loop(),
+            settings=FetchSettings(fetch_timeout_seconds=60.0),
+            stream=None,
+            ends_at=NOW + 60.0,
+            sent=lambda: None,
+            budget=budget,
+        )
+        found.connected()
+        assert found.room() == 0
+        found.check(now + 59.9)
+        assert not found.ended.done()
+        found.check(now + 60.1)
         assert found.ended.done()
         assert found.response.failure is not None
         assert (found.response.failure[0], found.gave_up_waiting) == (Reason.OUR_SHORTAGE, True)

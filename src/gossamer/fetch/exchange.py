@@ -119,6 +119,10 @@ class Exchange:
         """Of its connection, while that is open."""
         return None if self._connection is None else self._connection.descriptor
 
+    @property
+    def most_bytes(self) -> int:
+        return self.response.most_body_bytes
+
     def connect(self, endpoint: tuple[str, int], buffer: memoryview) -> None:
         """Begin. What is received goes through `buffer`, which all exchanges share."""
         self._is_ipv6 = ":" in endpoint[0]

@@ -52,6 +52,7 @@ class Response:
         "is_head_complete",
         "is_over",
         "is_success",
+        "most_body_bytes",
         "status",
         "status_line",
         "truncated",
@@ -69,6 +70,8 @@ class Response:
         """A 2xx, whose body is what was asked for."""
         self.is_over = False
         self.failure: tuple[Reason, str] | None = None
+        self.most_body_bytes = max_body_bytes
+        """The most that is kept of its body, as far as is known."""
         self._max_body_bytes = max_body_bytes
         self._wanted = wanted
         self._received = io.BytesIO()
@@ -203,10 +206,15 @@ class Response:
         for name, value in self.headers:
             headers.setdefault(name.lower(), value)
         is_chunked = headers.get(b"transfer-encoding", b"").lower().rstrip().endswith(b"chunked")
-        self._is_until_close = not is_chunked and b"content-length" not in headers
+        length = headers.get(b"content-length")
+        self._is_until_close = not is_chunked and length is None
         if not self.is_success:
             self._max_body_bytes = min(self._max_body_bytes, OTHER_BODY_BYTES)
-        elif self._wanted is not None:
+        self.most_body_bytes = self._max_body_bytes
+        if length is not None and not is_chunked and len(length) < 16 and length.isdigit():
+            # The parser takes no more than that.
+            self.most_body_bytes = min(self.most_body_bytes, int(length))
+        if self.is_success and self._wanted is not None:
             wanted = is_wanted(headers.get(b"content-type"), self._wanted, is_encoded=b"content-encoding" in headers)
             self._is_sniffing = wanted is None
             if wanted is False:
