@@ -15,13 +15,15 @@ from gossamer.frontier.store import AdmitLimits, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.parse.failures import FAILURES_IN_A_ROW
 from gossamer.parse.note import Stage, read_note
-from gossamer.records import Candidate, Reason
+from gossamer.records import Candidate, Destination, Move, Reason
 from gossamer.sinks.commit import Committer, recover
 from gossamer.sinks.pages import PagesSink
 from gossamer.sinks.sink import Entry, Prepared
 from gossamer.spool.recovery import return_claimed
+from gossamer.spool.segment import seal, segment_id
 from gossamer.spool.suspects import Finding, Suspects
 from tests.contract.test_parser import NAME, SLOTS, Crawl, crawl, model_store, page, sqlite_store
+from tests.unit.test_segment_reader import write_segment
 
 BAD = "http://bad.test/"
 
@@ -167,9 +169,16 @@ def test_a_segment_is_parsed_in_a_fraction_of_its_size(tmp_path: Path) -> None:
 
     async def story(crawl: Crawl) -> None:
         await crawl.admit(*sites(60))
-        await crawl.fetch(lambda lease: page(lease, lease.site.encode() * (body_bytes // 8), content_type="image/x"))
-        (path,) = crawl.spool.ready.iterdir()
-        assert path.stat().st_size > 60 * (body_bytes - 1024)
+        leases = await crawl.lease()
+        # By hand: a writer makes none so large.
+        path = write_segment(
+            crawl.spool.open,
+            (page(lease, lease.site.encode() * (body_bytes // 8), content_type="image/x") for lease in leases),
+        )
+        moves = [Move(lease, Destination.PAGE, Reason.PAGE) for lease in leases]
+        assert await crawl.store.spool(segment_id(path), moves) == set()
+        seal(path, ())
+        crawl.spool.publish(path)
         tracemalloc.start()
         try:
             await crawl.parse()

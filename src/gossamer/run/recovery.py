@@ -11,7 +11,7 @@ from gossamer.run.orders import Orders
 from gossamer.run.wiring import Workshop
 from gossamer.sinks.commit import recover
 from gossamer.spool.directory import SpoolDirectory, segments_in
-from gossamer.spool.recovery import recover_lost, recover_open, return_claimed
+from gossamer.spool.recovery import Recovered, recover_lost, recover_open, return_claimed
 from gossamer.spool.suspects import Suspects
 
 log = logging.getLogger("gossamer.run")
@@ -26,11 +26,16 @@ async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
         await store.disown(owner)
     await recover(data.root, store)
     return_claimed(spool)
-    await recover_open(spool, store)
+    _say_damaged(await recover_open(spool, store))
     lost = await recover_lost(spool, store)
     _keep_suspects(spool)
     if lost:
         log.warning("%d segments are missing from the spool; what was in them is fetched again", len(lost))
+
+
+def _say_damaged(recovered: Recovered) -> None:
+    if recovered.damaged:
+        log.warning("%d open segments are damaged and in quarantine; their URLs are fetched again", recovered.damaged)
 
 
 def _keep_suspects(spool: SpoolDirectory) -> None:
@@ -44,7 +49,7 @@ async def mend_after(data: DataDirectory, workshop: Workshop, dead: Orders) -> N
     store, spool = workshop.store, workshop.spool
     if dead.kind == "fetcher":
         await store.disown(dead.owner)
-        await recover_open(spool, store, fetcher=dead.index)
+        _say_damaged(await recover_open(spool, store, fetcher=dead.index))
     else:
         await recover(data.root, store, parser=dead.name)
         return_claimed(spool, dead.name)
