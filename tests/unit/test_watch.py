@@ -31,6 +31,8 @@ def test_a_fetcher_that_is_silent_for_a_minute_is_ended() -> None:
     assert not watch.look(Seen(reports=1), 0.5)
     assert not any(looks(watch, SILENT_SECONDS, Seen(reports=1)))
     assert watch.look(Seen(reports=1), 0.5) == "has not reported for 60 s"
+    # Once: a process that is stuck in the system ends when it can.
+    assert not any(looks(watch, SILENT_SECONDS, Seen(reports=1)))
 
 
 def test_one_report_makes_up_for_the_silence_before_it() -> None:

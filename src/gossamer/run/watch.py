@@ -33,13 +33,20 @@ class Watch:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
+        self._is_over = False
+        """It was said that it is to be ended; the system may take its time."""
         self._silent_seconds = 0.0
         self._last = Seen(reports=0)
         self._began_cpu_seconds = 0.0
         """What it had used when it began with what it is at."""
 
     def look(self, seen: Seen, elapsed_seconds: float) -> str:
-        """Why it is to be ended; empty if it is not. `elapsed_seconds` is the time since the last look."""
+        """Why it is to be ended, said once; empty if it is not. `elapsed_seconds` is the time since the last look."""
+        why = "" if self._is_over else self._judge(seen, elapsed_seconds)
+        self._is_over = self._is_over or bool(why)
+        return why
+
+    def _judge(self, seen: Seen, elapsed_seconds: float) -> str:
         last, self._last = self._last, seen
         if self._kind == "parser":
             if seen.cpu_seconds is None:
