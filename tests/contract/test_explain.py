@@ -270,36 +270,6 @@ def test_a_site_whose_robots_txt_does_not_come_is_backing_off() -> None:
     assert found.robots.access is RobotsAccess.UNREACHABLE
 
 
-def test_a_url_whose_origin_asked_for_no_requests_says_until_when() -> None:
-    held = replace(robots(), busy_until=NOW + 86_000, busy_answers=2)
-    found = queued(state=site(not_before=NOW + 1), robots=held)
-    assert found.verdict is Verdict.BACKING_OFF
-    assert "its origin may be asked again in 23.9 h (it was busy, 2 times in a row)" in found.summary
-    assert found.turn_seconds == 86_000 + 3 * 70
-    assert dict(rows_of(found))["origin"] == "https://shop.example.org asked for no requests for 23.9 h yet"
-    over = queued(robots=replace(held, busy_until=NOW - 1))
-    assert over.summary == "queued: 3 before it; its site may be asked now"
-    assert "origin" not in dict(rows_of(over))
-
-
-def test_a_site_that_waits_beyond_its_own_gap_waits_for_its_server_address() -> None:
-    words = (
-        "queued: 3 before it; its site waits 41 s yet for its turn at its server address, which it shares with other"
-    )
-    # Nothing in the store says which of the two it is; a row of the log does.
-    either = f"{words} sites, or after a visit for robots.txt alone"
-    for clock in (SiteClock(), SiteClock(NOW - 71)):
-        found = queued(state=site(not_before=NOW + 41, clock=clock))
-        assert (found.verdict, found.summary) == (Verdict.QUEUED, either)
-    sure = queued(state=site(not_before=NOW + 41), attempts=[row("retry", failure_kind="server-address")])
-    assert sure.summary == f"{words} sites"
-    cooling = queued(
-        state=site(not_before=NOW + 41, clock=SiteClock(NOW - 29)),
-        attempts=[row("retry", failure_kind="server-address")],
-    )
-    assert cooling.summary.endswith("(70 s between requests)")
-
-
 def test_a_queued_url_that_is_excluded_by_now_will_be_dropped_at_its_turn() -> None:
     exclusions = parse_exclusions("https://shop.example.org/a/\n", "file")
     found = queued(exclusions=exclusions)
@@ -352,6 +322,36 @@ def test_a_leased_url_names_who_has_it() -> None:
     sighting = Sighting(state=UrlState.LEASED, site=site(is_busy=True), lease=lease(attempt=1))
     found = told(sighting)
     assert (found.verdict, found.summary) == (Verdict.LEASED, "leased: fetcher-0 has it now, attempt 2")
+
+
+def test_a_url_whose_origin_asked_for_no_requests_says_until_when() -> None:
+    held = replace(robots(), busy_until=NOW + 86_000, busy_answers=2)
+    found = queued(state=site(not_before=NOW + 1), robots=held)
+    assert found.verdict is Verdict.BACKING_OFF
+    assert "its origin may be asked again in 23.9 h (it was busy, 2 times in a row)" in found.summary
+    assert found.turn_seconds == 86_000 + 3 * 70
+    assert dict(rows_of(found))["origin"] == "https://shop.example.org asked for no requests for 23.9 h yet"
+    over = queued(robots=replace(held, busy_until=NOW - 1))
+    assert over.summary == "queued: 3 before it; its site may be asked now"
+    assert "origin" not in dict(rows_of(over))
+
+
+def test_a_site_that_waits_beyond_its_own_gap_waits_for_its_server_address() -> None:
+    words = (
+        "queued: 3 before it; its site waits 41 s yet for its turn at its server address, which it shares with other"
+    )
+    # Nothing in the store says which of the two it is; a row of the log does.
+    either = f"{words} sites, or after a visit for robots.txt alone"
+    for clock in (SiteClock(), SiteClock(NOW - 71)):
+        found = queued(state=site(not_before=NOW + 41, clock=clock))
+        assert (found.verdict, found.summary) == (Verdict.QUEUED, either)
+    sure = queued(state=site(not_before=NOW + 41), attempts=[row("retry", failure_kind="server-address")])
+    assert sure.summary == f"{words} sites"
+    cooling = queued(
+        state=site(not_before=NOW + 41, clock=SiteClock(NOW - 29)),
+        attempts=[row("retry", failure_kind="server-address")],
+    )
+    assert cooling.summary.endswith("(70 s between requests)")
 
 
 def test_a_url_that_a_dead_fetcher_had_goes_back() -> None:

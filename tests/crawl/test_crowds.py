@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 240.0
 LOOK_SECONDS = 0.05
 #: Sites that end together and what each sends, slow sites with good ones beside them, poison sites with good ones.
 BURST_SITES, BURST_BYTES = (60, 10 << 20) if IS_CAMPAIGN else (12, 2 << 20)
-TARPITS, GOOD_SITES, WORKERS = (80, 20, 50) if IS_CAMPAIGN else (20, 4, 12)
+TARPITS, GOOD_SITES, WORKERS = (80, 20, 50) if IS_CAMPAIGN else (13, 2, 12)
 POISON_SITES, OTHER_SITES = 100, 40
 GOOD_PAGES = 5
 #: Of a campaign: how long requests are counted.
