@@ -129,7 +129,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     backlog_bytes: int = 0
     next_request_seconds: float | None = None
     """When the next site may be asked; None if nothing waits for that."""
-    damaged_segments: int = 0
+    quarantined_segments: int = 0
     """Of this run: segments that could not be read and went to quarantine."""
     address_holds: int = 0
     """Of the last interval: sites that were sent back because the network of their server had no turn for them."""

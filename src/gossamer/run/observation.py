@@ -162,7 +162,7 @@ class Observation:
             backlog_pages=backlog.pages,
             backlog_bytes=backlog.bytes,
             next_request_seconds=_next_request(fetchers),
-            damaged_segments=self.count("damaged_segments"),
+            quarantined_segments=self.count("damaged_segments") + self.count("failed_segments"),
             address_holds=held,
             outcomes={reason: round(gain) for reason, place in _OUTCOMES.items() if (gain := gains.gain(place))},
             latency={phase: gains.percentiles(PHASE_SECONDS, phase) for phase in PHASES},

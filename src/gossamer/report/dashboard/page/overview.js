@@ -136,9 +136,9 @@ function healthOf(sample, failing, recent, now) {
   if (ours) notes.push(`${counted(ours, "URL")} put back for a shortage of this machine`);
   if (sample.restarts === 1) notes.push("a process was started again");
   else if (sample.restarts) notes.push(`processes were started again ${full(sample.restarts)} times`);
-  if (sample.damaged_segments) {
-    const segments = counted(sample.damaged_segments, "segment");
-    notes.push(`${segments} could not be read: kept in spool/quarantine, the URLs are fetched again`);
+  if (sample.quarantined_segments) {
+    const segments = counted(sample.quarantined_segments, "segment");
+    notes.push(`${segments} could not be parsed: kept in spool/quarantine, the URLs are fetched again`);
   }
   if (store.outages) notes.push(`the store was away ${store.outages === 1 ? "once" : `${full(store.outages)} times`}`);
   if (system.disk_total_bytes && system.disk_free_bytes < LITTLE_DISK * system.disk_total_bytes) {
