@@ -147,7 +147,7 @@ class _Case:
         if state is UrlState.LEASED:
             return self._leased()
         if ending is not None:
-            return _ended(ending, len(self.own))
+            return _ended(ending, sum(attempt.failure_kind not in _HELD for attempt in self.own))
         if state is UrlState.SPOOLED:
             segment = self.sighting.segment
             return _Answer(
@@ -339,6 +339,8 @@ def _ended(ending: Attempt, attempts: int) -> _Answer:
     return _Answer(Verdict.FAILED, f"failed{tries}: {what(ending)}{detail} on {when}{where}")
 
 
+#: Rows of leases that went back before anything was sent.
+_HELD = frozenset({Reason.ORIGIN_HELD, Reason.SERVER_ADDRESS})
 #: For those that end a lease; the words of the row itself follow.
 _REFUSALS = {
     Reason.ROBOTS: "robots.txt disallows it",
