@@ -15,12 +15,13 @@ workers (`fetch/worker.py`) take one each. Before it may be requested, the robot
 `fetch/robots_cache.py` knows it or gets it, `fetch/robots.py` says what the answer means and the file says to whom,
 `fetch/robots_rules.py` gives the verdict, with the line that decided. `fetch/client.py` makes the request: names from
 `fetch/names.py`, judged by `fetch/addresses.py`. `fetch/server_addresses.py` says whether the server may be visited
-now, `fetch/visits.py` which visits take too long, `fetch/robots_redirects.py` where a robots.txt may be redirected to.
-The outcome goes to the spool, the site is free again
+now, `fetch/visits.py` which visits take too long, `fetch/robots_redirects.py` where a robots.txt may be redirected to;
+`fetch/byte_budget.py` bounds the bodies that are in memory. The outcome goes to the spool, the site is free again
 (`fetch/deliveries.py`).
 
 The spool (`spool/`) is segment files between fetchers and parsers: `writer.py` makes them, `directory.py` hands them
-out, `pressure.py` slows the fetchers when too much waits, `recovery.py` takes care of what a death left.
+out, `pressure.py` slows the fetchers when too much waits, `room.py` has the hard limit, `recovery.py` takes care of
+what a death left.
 
 A parser (`parse/worker.py`) reads them page by page. `parse/decode.py` undoes the content encoding within a cap,
 `parse/charset.py` makes text of the bytes, `parse/taming.py` writes away what would make the HTML parser grow without

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from gossamer.config import ParseSettings, ScopeSettings, Settings
+from gossamer.config import ParseSettings, ScopeSettings, Settings, SpoolSettings
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import AdmitLimits, Store
@@ -129,7 +129,7 @@ class Crawl:
 
     @asynccontextmanager
     async def parser(
-        self, settings: Settings | None = None, *, sinks: Sequence[Sink] | None = None
+        self, settings: Settings | None = None, *, sinks: Sequence[Sink] | None = None, parsers: int = 1
     ) -> AsyncIterator[Parser]:
         settings = settings or Settings()
         sinks = sinks or [PagesSink(self.data, parser=NAME, crawl="a test")]
@@ -143,6 +143,7 @@ class Crawl:
                 sinks=sinks,
                 rules=AdmissionRules(settings.scope, Exclusions()),
                 note=note,
+                parsers=parsers,
             )
 
     async def parse(self, settings: Settings | None = None, *, sinks: Sequence[Sink] | None = None) -> Parser:
@@ -378,6 +379,28 @@ def test_a_parser_commits_after_enough_pages_and_goes_on(tmp_path: Path) -> None
             await running
         assert parser.statistics().commits == 2
         assert len(crawl.pages()) == segments * SEGMENT_OUTCOMES + 1
+
+    crawl(tmp_path, model_store, story)
+
+
+def test_a_parser_commits_before_it_holds_its_share_of_the_spool(tmp_path: Path) -> None:
+    """Else fetchers could wait for room that comes with a commit, and the commit for pages that they fetch. What counts
+    is what lies on the disk: answers to robots.txt and retries are no pages."""
+
+    async def story(crawl: Crawl) -> None:
+        settings = Settings(spool=SpoolSettings(spool_bytes=4 << 20))
+        await crawl.admit(*(f"https://s{number}.test/{page}" for number in range(8) for page in range(6)))
+        for _ in range(6):
+            # 0.8 MB: two of them are more than the share of one of two parsers.
+            await crawl.fetch(
+                lambda lease: Outcome(
+                    lease, Result.DROPPED, Reason.STATUS, 1.5e9, robots=(answer_to(lease, 404, (), bytes(100_000)),)
+                )
+            )
+        async with crawl.parser(settings, parsers=2) as parser:
+            parser.drain(empty_spool=True)
+            await parser.run()
+        assert (parser.statistics().commits, await crawl.finished()) == (2, 48)
 
     crawl(tmp_path, model_store, story)
 

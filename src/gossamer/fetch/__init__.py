@@ -5,12 +5,13 @@ each renewal it knows the store's time, and until when nobody else may have its 
 
 Tick by tick the `Feeder` (feeder.py) leases a batch: one URL each of sites that are due. It leases no more than there
 are workers for, and less or nothing while too much waits in the spool, while this machine runs short of something
-(shortage.py), or while the leader says so. With each lease goes what is known of its origin's robots.txt.
+(shortage.py), or while the leader says so. With each lease goes the verdict of its origin's robots.txt, if that is
+known.
 
 A worker (worker.py) takes it from there. Is the slot still ours, do the rules of admission still let it pass, has it
 killed five processes already? Then the origin's robots.txt: from memory or the store (robots_cache.py), or asked for
-(robots_request.py; to other sites only as robots_redirects.py lets it) and read (robots.py, robots_rules.py). What is
-disallowed is dropped; a Crawl-delay that is news and not over yet sends the URL back for later, and so does an origin
+(robots_request.py; to other sites only as robots_redirects.py lets it) and read (robots_file.py, robots.py,
+robots_rules.py). What is disallowed is dropped; a Crawl-delay that is news and not over yet sends the URL back for later, and so does an origin
 that asked for silence. Only then is the page requested, through client.py, the only file that knows
 the HTTP library. Redirects are not followed: where one leads is a new candidate, and the parser's business.
 
@@ -21,7 +22,10 @@ However it ended, `frontier/politeness.py` says what follows, and the worker wri
 the spool, the move of the URL, the release of the site with its new clock. The outcome has all that was answered, as it
 came, for the archive: the answer to the request, an error's or a redirect's with its body too, and what was answered on
 the way when robots.txt was asked for. `Deliveries` (deliveries.py) sends them tick by tick. A site is free at once; an
-outcome waits until its segment closes.
+outcome waits until its segment closes. Copies of robots.txt are saved beside that (robots_copies.py).
+
+All bodies that are in memory, from the first byte received to the segment file, are counted (byte_budget.py). When
+their limit is reached, connections are not read until there is room.
 
     store ──lease──► Feeder ──queue──► Worker ──► server
       ▲                                  │

@@ -16,7 +16,7 @@ from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
 from gossamer.frontier.store import Store
 from gossamer.records import Lease
-from gossamer.spool.directory import SpoolDirectory
+from gossamer.spool.directory import Backlog, SpoolDirectory
 from gossamer.spool.pressure import Pressure, State
 
 #: Leases beyond the workers that are free: what a thousand workers may finish between two ticks. Each keeps its site
@@ -210,7 +210,12 @@ class Feeder:
         if now - self._looked_at >= _BACKLOG_SECONDS:
             self._looked_at = now
             try:
-                self._pressure.update(self._spool.backlog())
+                backlog = self._spool.backlog()
+                if self._deliveries.is_spool_full:
+                    # By all that is in it; what is ready may be less.
+                    full_bytes = self._settings.spool.spool_bytes + 1
+                    backlog = Backlog(backlog.pages, max(backlog.bytes, full_bytes))
+                self._pressure.update(backlog)
             except OSError as error:
                 # A directory needs a descriptor, too. How much waits is not known, so nothing is added to it.
                 self._shortage.met(f"the spool cannot be read: {error}")

@@ -6,6 +6,7 @@
     recovery.py   what is done with the segments of the dead
     suspects.py   what is known of segments and pages that did harm to their readers
     pressure.py   how much may wait, and how fetchers are slowed down
+    room.py       the hard limit: whether a segment may be written
 
 A fetcher writes a segment into `open/` and tells the store which URLs are in it. The store may refuse some, because
 they are not this fetcher's any more; they become void, and the segment moves to `ready/`. A parser claims it, and
