@@ -554,10 +554,10 @@ def test_a_disallow_beyond_the_limits_matches_more_and_never_less(pattern: bytes
 
 def test_an_allow_beyond_the_limits_is_ignored() -> None:
     allow = "Allow: /a" + "*b" * (MOST_WILDCARDS + 1)
-    assert not rules_for_all("Disallow: /", allow).verdict("/a" + "b" * 100).allowed
+    assert not rules_for_all("Disallow: /", allow).verdict("/a" + "b" * 300).allowed
     assert not rules_for_all("Disallow: /", "Allow: /" + "a" * RULE_BYTES).verdict("/" + "a" * RULE_BYTES).allowed
     most = "Allow: /a" + "*b" * MOST_WILDCARDS
-    assert rules_for_all("Disallow: /", most).verdict("/a" + "b" * 100).allowed
+    assert rules_for_all("Disallow: /", most).verdict("/a" + "b" * 300).allowed
 
 
 def test_a_file_with_too_many_wildcards_for_us_disallows_everything_and_only_to_us() -> None:
@@ -571,8 +571,8 @@ def test_a_file_with_too_many_wildcards_for_us_disallows_everything_and_only_to_
 
 def test_a_bomb_of_wildcards_takes_no_more_than_its_limits() -> None:
     bomb = rules_for_all("Disallow: x?/" + "*{" * 255_000)
-    assert bomb.size_bytes < 20_000
-    assert not rules_for_all("Disallow: /" + "*{" * 255_000).verdict("/" + "{" * 100).allowed
+    assert bomb.size_bytes < 100_000
+    assert not rules_for_all("Disallow: /" + "*{" * 255_000).verdict("/" + "{" * 300).allowed
 
 
 @given(

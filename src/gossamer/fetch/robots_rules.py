@@ -41,8 +41,9 @@ _CUT_CODE = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 #: Longest rule that is kept as it is: twice the longest line that Google reads, 16 times the longest URL by default.
 RULE_BYTES = 32 << 10
-#: Most wildcards of a rule. Real ones have five at most; each piece between two of them takes a hundred bytes compiled.
-MOST_WILDCARDS = 64
+#: Most wildcards of a rule; real ones have five at most. What a rule of the greatest length has is a hundred times as
+#: much, and each piece between two of them takes up to a hundred bytes when it is compiled.
+MOST_WILDCARDS = 256
 #: Most rules with wildcards of one file. Each is asked for every URL, which comes to some milliseconds; a file with
 #: more of them for us disallows everything.
 MOST_PATTERNS = 10_000
