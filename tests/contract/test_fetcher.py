@@ -21,6 +21,7 @@ from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.meter import FetchType
 from gossamer.fetch.robots import parse
 from gossamer.fetch.robots_rules import Rules as RobotsRules
+from gossamer.fetch.visits import Visits
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Counts, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
@@ -901,6 +902,26 @@ def test_an_error_of_ours_at_one_url_ends_nothing_else(tmp_path: Path, caplog: p
     assert caplog.text.count("ValueError: not foreseen") == fetcher.statistics().errors
     (last,) = [outcome for outcome in bench.parser.outcomes if outcome.result is Result.DROPPED]
     assert (last.lease.url, last.detail) == (poison, "an error of ours: ValueError: not foreseen")
+
+
+def test_an_error_of_ours_after_an_answer_leaves_no_bytes_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
+
+    def fails(*_: object) -> None:
+        assert bench.client.budget.used_bytes
+        raise ValueError("not foreseen")
+
+    monkeypatch.setattr(Visits, "answered", fails)
+
+    async def run() -> Counts:
+        async with bench.running():
+            await bench.seed()
+            return await bench.crawl(bench.fetcher())
+
+    assert asyncio.run(run()).pages == 0
+    assert bench.client.budget.used_bytes == 0
 
 
 class FailingStore(ModelStore):

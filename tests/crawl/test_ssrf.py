@@ -72,7 +72,11 @@ LITERALS = list(dict.fromkeys([*PRIVATE_HOSTS, *SPELLINGS, *MORE_HOSTS, *OWN_HOS
 #: What names lead to when they are asked again.
 REBOUND = ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "0.0.0.0", "64:ff9b::a00:1"]
 #: All ports, so that it is the address which is refused.
-FLAGS = ("--email=test@example.org", "--delay=0", "--backoff=0.01", "--max-attempts=2", "--blocked-ports=", "--json")
+FLAGS = (
+    *("--email=test@example.org", "--delay=0", "--backoff=0.01", "--max-attempts=2", "--blocked-ports=", "--json"),
+    # Many of its names share an address, and it is not about their turns.
+    *("--address-gap=0", "--address-concurrency=0"),
+)
 
 
 def parsed(text: str) -> Url:

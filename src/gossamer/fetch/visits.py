@@ -46,6 +46,8 @@ class Visit(msgspec.Struct):
     ends. Only an answer that is still on its way when the visit is cancelled is lost."""
     fruitless: int | None = None
     """Visits to its site in a row before this one that requested no page; None as long as this may still do so."""
+    undelivered_bytes: int = 0
+    """Of the body of its answer, from the moment at which it came until the outcome is delivered."""
     cut_detail: str = ""
     """Why it was ended before its time."""
 

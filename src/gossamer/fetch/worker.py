@@ -128,6 +128,7 @@ class Worker:
             self.errors += 1
             self._meter.erred()
             _LOG.exception("an error of ours at %s", work.lease.url)
+            self._client.budget.give_back(visit.undelivered_bytes)
             detail = f"an error of ours: {type(error).__name__}: {error}"[:500]
             self._end(visit, Reason.PROTOCOL, detail=detail, is_our_error=True)
         finally:
@@ -183,6 +184,7 @@ class Worker:
             if isinstance(answer, Failure):
                 self._fail(visit, answer)
             else:
+                visit.undelivered_bytes = len(answer.body)
                 self._shortage.survived()
                 self._visits.answered(visit)
                 self._answered(visit, answer, url.origin, standing)
@@ -310,6 +312,7 @@ class Worker:
             if clock.last_request_at:
                 # A Crawl-delay that was learnt without a request holds for the next one all the same.
                 not_before = max(not_before, clock.last_request_at + clock.crawl_delay_seconds)
+        visit.undelivered_bytes = 0
         self._deliveries.add(
             outcome,
             Move(lease, decision.destination, decision.reason),
