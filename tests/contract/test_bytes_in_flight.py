@@ -189,3 +189,21 @@ def test_what_does_not_come_to_its_end_gives_back_what_it_held(how: str) -> None
 
     asyncio.run(run())
     assert budget.most_bytes <= budget.limit_bytes
+
+
+def test_a_body_that_is_declined_at_its_end_is_given_back() -> None:
+    """Without a label it is judged by how it begins: here when the connection ends."""
+    budget = made_budget()
+
+    async def send(_: str, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(400))
+
+    async def run() -> None:
+        async with client_of(send, budget) as client:
+            found = await client.get(url("s"), max_body_bytes=BODY_BYTES, media_types=frozenset({"text/html"}))
+            assert isinstance(found, Answer)
+            assert (found.is_declined, found.body) == (True, b"")
+
+    asyncio.run(run())
+    assert budget.most_bytes == 400
+    assert budget.used_bytes == 0

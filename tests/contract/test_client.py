@@ -24,6 +24,7 @@ from gossamer.config import FetchSettings
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.exchange import OTHER_BODY_SECONDS, Exchange
 from gossamer.fetch.meter import FetchType
+from gossamer.fetch.names import Resolution
 from gossamer.records import Answer, Reason
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import expectations, hostile_sites, tls_hosts
@@ -591,6 +592,39 @@ def test_a_request_ends_with_its_visit(tmp_path: Path, monkeypatch: pytest.Monke
     assert (ended.reason, ended.was_sent) == (Reason.TIMEOUT, True)
     assert isinstance(late, Failure)
     assert (late.reason, late.detail, late.was_sent) == (Reason.TIMEOUT, "no time was left to connect", False)
+
+
+class TwoAddresses(Client):
+    """All names have two addresses."""
+
+    async def resolve(self, url: Url) -> Resolution:  # noqa: ARG002
+        return Resolution(("127.0.0.2", "127.0.0.1"))
+
+
+def test_every_address_of_a_name_needs_a_turn_before_it_is_tried() -> None:
+    """Nothing listens at the first, and the second has no turn."""
+    asked: list[str] = []
+    connected: list[str] = []
+
+    def has_turn(address: str) -> bool:
+        asked.append(address)
+        return len(asked) < 2
+
+    def note(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append("127.0.0.1")
+        writer.close()
+
+    async def play() -> Answer | Failure:
+        server = await asyncio.start_server(note, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        settings = FetchSettings(allow_private_addresses=True)
+        async with server, TwoAddresses(settings, user_agent=USER_AGENT) as client:
+            return await client.get(url(f"http://two.test:{port}/"), max_body_bytes=MIB, may_connect=has_turn)
+
+    result = asyncio.run(play())
+    assert asked == ["127.0.0.2", "127.0.0.1"]
+    assert isinstance(result, Failure)
+    assert (result.reason, result.address, connected) == (Reason.CONNECT, "127.0.0.2", [])
 
 
 def test_a_server_is_not_connected_to_without_a_turn_at_its_address(tmp_path: Path) -> None:

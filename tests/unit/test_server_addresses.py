@@ -1,5 +1,8 @@
 """What one network of servers is asked for, with the clock as a number."""
 
+import heapq
+import itertools
+
 import pytest
 
 from gossamer.fetch import server_addresses
@@ -38,9 +41,40 @@ def test_visits_to_one_network_begin_a_gap_apart_and_each_site_comes_back_at_its
     addresses = limited(concurrency=0)
     assert [addresses.visit(f"s{site}.test", HERE, 100.0) for site in range(4)] == [0.0, 100.5, 101.0, 101.5]
     # At their time they are let through, in whatever order they come; a newcomer waits behind them.
+    assert addresses.visit("s2.test", HERE, 101.0) == 0.0
     assert addresses.visit("new.test", HERE, 101.0) == 102.0
-    assert [addresses.visit(f"s{site}.test", HERE, 101.5) for site in (3, 1, 2)] == [0.0, 0.0, 0.0]
+    assert [addresses.visit("s1.test", HERE, 101.5), addresses.visit("s3.test", HERE, 101.9)] == [0.0, 0.0]
     assert addresses.holds == 4
+
+
+def test_after_a_stall_sites_whose_time_has_come_do_not_all_begin_at_once() -> None:
+    addresses = limited(gap=0.1, concurrency=0)
+    for site in range(300):
+        addresses.visit(f"s{site}.test", HERE, 100.0)
+    again = [addresses.visit(f"s{site}.test", HERE, 1000.0) for site in range(1, 300)]
+    assert again.count(0.0) == 1
+    assert len(set(again)) == len(again)
+
+
+@pytest.mark.parametrize("sites", [40, 60, 600])
+def test_sites_are_visited_at_the_same_pace_also_if_more_wait_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, sites: int
+) -> None:
+    monkeypatch.setattr(server_addresses, "RESERVATIONS_KEPT", 50)
+    addresses = limited(gap=1.0, concurrency=0)
+    due = [(0.0, site) for site in range(sites)]
+    heapq.heapify(due)
+    begun: list[float] = []
+    while (now := due[0][0]) < 2_000:
+        _, site = heapq.heappop(due)
+        again = addresses.visit(f"s{site}.test", HERE, now)
+        if not again:
+            begun.append(now)
+            addresses.leave(HERE)
+        heapq.heappush(due, (again or now + 1.0, site))
+    # Half as many as there is time for, at the worst; and never closer together than half a gap.
+    assert len([at for at in begun if at >= 1_000]) > 500
+    assert min(later - earlier for earlier, later in itertools.pairwise(begun)) >= 0.5
 
 
 def test_networks_do_not_wait_for_each_other() -> None:
@@ -144,3 +178,15 @@ def test_without_limits_nothing_is_remembered() -> None:
     turn = Turn(addresses, lambda: 100.0, "a.test")
     assert all(turn("192.0.2.1") for _ in range(100))
     assert not addresses._networks
+
+
+def test_a_visit_that_goes_on_elsewhere_needs_a_turn_there_and_leaves_where_it_was() -> None:
+    addresses = limited(gap=0.5, concurrency=1)
+    now = 100.0
+    turn, other = (Turn(addresses, lambda: now, name) for name in ("a.test", "b.test"))
+    assert [turn("192.0.2.1"), turn("192.0.2.9")] == [True, True]
+    assert not other("192.0.2.1")
+    assert turn("198.51.100.1")
+    now = 101.0
+    assert other("192.0.2.1")
+    assert not Turn(addresses, lambda: now, "c.test")("198.51.100.1")

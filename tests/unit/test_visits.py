@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gossamer.fetch import visits as module
-from gossamer.fetch.visits import FruitlessVisits, Visit, Visits
+from gossamer.fetch.visits import Visit, Visits, VisitsInARow
 from gossamer.records import Lease
 from tests.contract.played_clock import PlayedClock
 
@@ -71,6 +71,20 @@ def test_the_oldest_slow_visits_beyond_half_of_the_workers_are_ended(monkeypatch
     asyncio.run(run())
 
 
+def test_time_in_which_bodies_waited_for_room_makes_no_visit_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        bench = Bench(monkeypatch)
+        await bench.begin(WORKERS)
+        bench.clock.advance(60.0)
+        bench.visits.note_wait()
+        assert await bench.cut() == []
+        bench.clock.advance(module.SLOW_SECONDS)
+        assert await bench.cut() == [0, 1, 2, 3, 4]
+        await bench.stop()
+
+    asyncio.run(run())
+
+
 def test_nobody_is_ended_while_no_lease_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         bench = Bench(monkeypatch)
@@ -117,7 +131,7 @@ def test_where_every_visit_takes_long_none_is_slow_for_that(monkeypatch: pytest.
 
 def test_fruitless_visits_are_counted_in_a_row_for_a_bounded_number_of_sites(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SITES_KEPT", 2)
-    counts = FruitlessVisits()
+    counts = VisitsInARow()
     assert [counts.count("a.test") for _ in range(3)] == [0, 1, 2]
     counts.forget("a.test")
     assert [counts.count(f"{name}.test") for name in "aabcda"] == [0, 1, 0, 0, 0, 0]

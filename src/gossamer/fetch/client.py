@@ -173,9 +173,11 @@ class Client:
         if may_connect is not None and not found.is_placeholder and not may_connect(address):
             return Failure(Reason.SERVER_ADDRESS, f"{address}: not its turn", address, times, was_sent=False)
         failure = Failure(Reason.TIMEOUT, "no time was left to connect", "", times, was_sent=False)
-        for address in found.addresses[:_MOST_TRIED]:
+        for number, address in enumerate(found.addresses[:_MOST_TRIED]):
             if time.monotonic() >= ends_at:
                 break
+            if number and may_connect is not None and not may_connect(address):
+                break  # the failure of the address before it is the outcome
             exchange = self._begun(url, ends_at, max_body_bytes, media_types, fetch_type)
             await self._run(exchange, self._rewritten.get(url.scheme, (address, url.port)))
             response, connected_at = exchange.response, exchange.connected_at

@@ -263,14 +263,18 @@ class Exchange:
     def _feed(self, data: bytes | memoryview) -> None:
         response = self.response
         response.feed(data)
-        self._budget.used_bytes += response.body_bytes - self.body_bytes
-        self.body_bytes = response.body_bytes
+        self._count_body()
         if self.first_byte_seconds is None and response.is_head_complete:
             began_at = self._phase_began_at
             self._enter("end of the body", math.inf if response.is_success else OTHER_BODY_SECONDS)
             self.first_byte_seconds = self._phase_began_at - began_at
             self._window_ends_at = self._phase_began_at + GRACE_SECONDS
         self._end_if_over()
+
+    def _count_body(self) -> None:
+        body_bytes = self.response.body_bytes
+        self._budget.used_bytes += body_bytes - self.body_bytes
+        self.body_bytes = body_bytes
 
     def _enter(self, phase: str, seconds: float) -> None:
         self._phase = phase
@@ -279,6 +283,8 @@ class Exchange:
 
     def _end_if_over(self) -> None:
         if self.response.is_over:
+            # A body that is declined at its very end is not kept.
+            self._count_body()
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None  # it knows us, as the parser knows its response

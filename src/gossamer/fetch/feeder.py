@@ -15,7 +15,7 @@ from gossamer.fetch.robots_copies import RobotsCopies
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
 from gossamer.frontier.store import Store
-from gossamer.records import Lease
+from gossamer.records import Lease, RobotsCopy
 from gossamer.spool.directory import Backlog, SpoolDirectory
 from gossamer.spool.pressure import Pressure, State
 
@@ -28,6 +28,10 @@ _SLOWED_BATCH = 64
 _BACKLOG_SECONDS = 0.25
 #: What a parser has admitted, or the leader said, is found out about within this time. Asking in vain costs 0.1 ms.
 _LONGEST_WAIT_SECONDS = 0.1
+#: Leases that wait until a long robots.txt is read, one after the other, up to 0.1 s each. More would take the room of
+#: all other leases; they go back to the store for so long.
+_MOST_UNREAD = 32
+_UNREAD_SECONDS = 10.0
 #: Copies of robots.txt that are loaded at once: up to 500 KiB each.
 _COPIES_AT_ONCE = 32
 #: Verdicts take microseconds, and milliseconds where a file has very many rules: then others have their turn.
@@ -183,11 +187,20 @@ class Feeder:
                 copy = copies.get(origin)
                 if copy is not None and self._robots.is_long(copy):
                     # Its body is loaded again when its turn has come, so that many of them do not wait in memory.
-                    self._unread.append(lease)
+                    if len(self._unread) < _MOST_UNREAD:
+                        self._unread.append(lease)
+                    else:
+                        self.queue.put_nowait(Work(lease, self._postponed(copy)))
                 else:
                     standing = None if copy is None else await self._robots.remember(copy, lease.url)
                     self.queue.put_nowait(Work(lease, standing))
         self._read_on()
+
+    def _postponed(self, copy: RobotsCopy) -> Standing:
+        """Its worker sends it back as one of an origin that is held."""
+        until = max(copy.busy_until, self._slots.clock.latest() + _UNREAD_SECONDS)
+        detail = "its robots.txt is long and waits to be read"
+        return Standing(None, 0.0, copy.expires_at, copy.failures, detail, until, copy.busy_answers)
 
     def _read_on(self) -> None:
         """Have what is unread read, one after the other; raises what has gone wrong with the store meanwhile."""

@@ -205,8 +205,10 @@ class Fetcher:
         # First what is done: the sites that it frees may be leased at once.
         await self._deliveries.send()
         self._grow(group)
-        # While bodies wait for room in memory, it is not the sites that are slow.
-        self._visits.cut_slow(0 if self._budget.waiting else self._feeder.queue.qsize())
+        if self._budget.waiting:
+            self._visits.note_wait()
+        else:
+            self._visits.cut_slow(self._feeder.queue.qsize())
         wait = await self._feeder.feed(len(self._tasks) - self._worker.busy)
         await asyncio.sleep(TICK_SECONDS)
         if wait.seconds > TICK_SECONDS:

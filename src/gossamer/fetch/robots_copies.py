@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -67,6 +68,8 @@ class RobotsCopies:
         found = {origin: copy for origin in origins if (copy := self.unsaved(origin)) is not None}
         if len(found) < len(origins):
             found |= await self._store.load_robots([origin for origin in origins if origin not in found])
+            # What was saved meanwhile is newer.
+            found |= {origin: copy for origin in origins if (copy := self.unsaved(origin)) is not None}
         if self._busy:
             for origin in origins:
                 if origin in self._busy:
@@ -88,7 +91,7 @@ class RobotsCopies:
                 await self._save_all()
 
     async def _save_all(self) -> None:
-        while busy := list(self._busy)[:_LOADED_AT_ONCE]:
+        while busy := list(islice(self._busy, _LOADED_AT_ONCE)):
             copies = await self._store.load_robots(busy)
             for origin in busy:
                 if origin in self._busy:  # otherwise a whole copy has come meanwhile

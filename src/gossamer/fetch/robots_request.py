@@ -60,7 +60,7 @@ async def request_robots(client: Client, url: Url, answers: list[Answer], limits
             finally:
                 turn.end()
         else:
-            answer = await _get(client, place, limits.ends_at, None if been else limits.turn)
+            answer = await _get(client, place, limits.ends_at, limits.turn)
         if isinstance(answer, Failure):
             if answer.reason is Reason.OUR_SHORTAGE or (not been and _was_unreached(answer, place)):
                 return answer

@@ -23,6 +23,8 @@ NETWORKS_KEPT = 50_000
 #: Sites with a time of their own in the future, some 300 bytes each. One that is forgotten asks for a time again.
 RESERVATIONS_KEPT = 50_000
 
+#: A site that has not come back so long after its time will ask for another one, if it comes.
+_LATE_SECONDS = 60.0
 #: Between two sites that look for a free place, where no gap is set.
 _LOOK_SECONDS = 0.1
 
@@ -33,6 +35,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 class _Network(msgspec.Struct):
     next_at: float = 0.0
     """When the next visit may begin that has no time yet."""
+    began_at: float = float("-inf")
+    """When the last visit began."""
     visits: int = 0
     """In progress."""
 
@@ -76,19 +80,32 @@ class ServerAddresses:
             # no more often than once per gap.
             at = max(now + self._look_seconds, known.next_at)
             known.next_at = at + self._look_seconds
-        elif reserved is not None or known.next_at <= now:
-            if reserved is None:
-                known.next_at = now + self._gap_seconds
+        elif self._is_due(known, now, has_time=reserved is not None):
+            known.next_at = max(known.next_at, now + self._gap_seconds)
+            known.began_at = now
             known.visits += 1
             return 0.0
         else:
             at = known.next_at
             known.next_at = at + self._gap_seconds
         self.holds += 1
-        self._reservations[name] = _Reservation(network, at)
-        if len(self._reservations) > RESERVATIONS_KEPT:
-            self._reservations.popitem(last=False)
+        self._reserve(name, _Reservation(network, at), now)
         return at
+
+    def _is_due(self, network: _Network, now: float, *, has_time: bool) -> bool:
+        if len(self._reservations) >= RESERVATIONS_KEPT and now >= network.began_at + self._gap_seconds:
+            # More sites wait than times are remembered: whoever finds the network unused goes on.
+            return True
+        # Leases come a tick late, so half a gap counts as one. After a stall all times have come at once.
+        return now >= network.began_at + self._gap_seconds / 2 and (has_time or network.next_at <= now)
+
+    def _reserve(self, name: str, reservation: _Reservation, now: float) -> None:
+        kept = self._reservations
+        while len(kept) >= RESERVATIONS_KEPT and next(iter(kept.values())).at < now - _LATE_SECONDS:
+            kept.popitem(last=False)
+        # The older ones stay: they are due first, and if those were forgotten nobody would ever be let through.
+        if len(kept) < RESERVATIONS_KEPT:
+            kept[name] = reservation
 
     def leave(self, network: int) -> None:
         known = self._networks.get(network)
@@ -134,13 +151,16 @@ class Turn:
         self._network: int | None = None
 
     def __call__(self, address: str) -> bool:
-        """Whether the server at this numeric address may be visited now; asked once."""
+        """Whether the server at this numeric address may be visited now; asked before each connection of a visit."""
         addresses = self._addresses
         if not addresses.are_limited:
             return True
         network = network_of(address)
-        if network is None or (self._within is not None and self._within._network == network):
+        if network is None or network == self._network:
             return True
+        if self._within is not None and self._within._network == network:
+            return True
+        self.end()  # the visit goes on elsewhere
         self.until = addresses.visit(self._name, network, self._clock())
         if self.until:
             return False

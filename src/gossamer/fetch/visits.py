@@ -44,8 +44,6 @@ class Visit(msgspec.Struct):
     robots: list[Answer] = []
     """What was said when robots.txt was asked for: there as soon as it came, so that it is in the outcome however this
     ends. Only an answer that is still on its way when the visit is cancelled is lost."""
-    fruitless: int | None = None
-    """Visits to its site in a row before this one that requested no page; None as long as this may still do so."""
     undelivered_bytes: int = 0
     """Of the body of its answer, from the moment at which it came until the outcome is delivered."""
     cut_detail: str = ""
@@ -63,6 +61,7 @@ class Visits:
         """By the task of the worker, in the order in which they began."""
         self._latest: deque[float] = deque(maxlen=_LATEST)
         self._looked_at = float("-inf")
+        self._waited_at = float("-inf")
 
     def begin(self, task: asyncio.Task[None], visit: Visit) -> None:
         self._visits[task] = visit
@@ -74,6 +73,10 @@ class Visits:
         """The page was answered for; this is how long a visit takes."""
         self._latest.append(time.monotonic() - visit.began_at)
 
+    def note_wait(self) -> None:
+        """Bodies wait for room in memory: what passes now is not the time of the sites."""
+        self._waited_at = time.monotonic()
+
     def cut_slow(self, waiting: int) -> None:
         """End the oldest slow visits beyond half of the workers, if leases wait for a worker.
 
@@ -84,6 +87,8 @@ class Visits:
             return
         self._looked_at = now
         slow_since = now - self._slow_seconds()
+        if self._waited_at > slow_since:
+            return
         slow = []
         for task, visit in self._visits.items():
             if visit.began_at > slow_since:
@@ -107,9 +112,11 @@ class Visits:
 _SITES_KEPT = 20_000
 
 
-class FruitlessVisits:
-    """How many visits to a site in a row have requested no page: nothing but robots.txt, or nothing at all because its
-    origin is held. In memory: after a restart the count begins at 0, and the store still has the site's `not_before`.
+class VisitsInARow:
+    """How many visits of one kind a site has had in a row since a page of it was requested: those that asked for
+    nothing but robots.txt, or those that sent nothing because the origin is held.
+
+    In memory: after a restart the count begins at 0, and the store still has the site's `not_before`.
     """
 
     def __init__(self) -> None:

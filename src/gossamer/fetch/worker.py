@@ -28,7 +28,7 @@ from gossamer.fetch.robots_request import RobotsLimits
 from gossamer.fetch.server_addresses import ServerAddresses, Turn
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
-from gossamer.fetch.visits import FruitlessVisits, Visit, Visits
+from gossamer.fetch.visits import Visit, Visits, VisitsInARow
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.politeness import Decision, busy_hold, closed_seconds, decide, held_seconds
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Release, Result
@@ -84,7 +84,8 @@ class Worker:
         self._redirects = RobotsRedirects(rules, addresses, slots.clock)
         self._visits = visits
         self._visit_seconds = settings.fetch.visit_timeout_seconds
-        self._fruitless = FruitlessVisits()
+        self._fruitless = VisitsInARow()
+        self._held = VisitsInARow()
         # What is leased is canonical already and stays to the letter what it is, whatever the settings say now.
         self._as_admitted = UrlSettings(max_url_length=65_536, site_key=settings.url.site_key)
         self._meter = meter
@@ -178,8 +179,7 @@ class Worker:
                 max_body_bytes=self._max_body_bytes,
                 media_types=self._media_types,
                 ends_at=visit.ends_at,
-                # With robots.txt it has had its turn.
-                may_connect=None if visit.was_robots_sent else turn,
+                may_connect=turn,
             )
             if isinstance(answer, Failure):
                 self._fail(visit, answer)
@@ -194,7 +194,8 @@ class Worker:
         if standing.busy_answers >= self._politeness.max_failures:
             self._end(visit, Reason.BUSY, detail=f"busy {standing.busy_answers} times in a row", is_given_up=True)
         else:
-            self._hold_origin(visit, Reason.ORIGIN_HELD, standing.busy_until, "its origin asked for silence")
+            detail = standing.detail or "its origin asked for silence"
+            self._hold_origin(visit, Reason.ORIGIN_HELD, standing.busy_until, detail)
 
     def _may_fetch(self, visit: Visit, standing: Standing) -> bool:
         """Whether robots.txt lets us, now; if not, that is the outcome."""
@@ -261,7 +262,7 @@ class Worker:
 
     def _hold_origin(self, visit: Visit, reason: Reason, until: float, detail: str) -> None:
         """The URL waits at the tail; its site is closed for a moment, so that other origins of it get their turn."""
-        closed = held_seconds(self._count_fruitless(visit), self._gap_seconds(visit))
+        closed = held_seconds(self._held.count(visit.lease.site), self._gap_seconds(visit))
         not_before = min(until, self._slots.clock.latest() + closed)
         self._hold(visit, Destination.LATER, reason, not_before, detail)
 
@@ -305,9 +306,10 @@ class Worker:
         lease, clock, not_before = visit.lease, decision.clock, decision.not_before
         if visit.was_sent:
             self._fruitless.forget(lease.site)
+            self._held.forget(lease.site)
         else:
             if visit.was_robots_sent:
-                closed = closed_seconds(self._count_fruitless(visit), self._gap_seconds(visit))
+                closed = closed_seconds(self._fruitless.count(lease.site), self._gap_seconds(visit))
                 not_before = max(not_before, self._slots.clock.latest() + closed)
             if clock.last_request_at:
                 # A Crawl-delay that was learnt without a request holds for the next one all the same.
@@ -318,11 +320,6 @@ class Worker:
             Move(lease, decision.destination, decision.reason),
             Release(lease, visit.was_sent, not_before, clock, decision.dropped_site),
         )
-
-    def _count_fruitless(self, visit: Visit) -> int:
-        if visit.fruitless is None:
-            visit.fruitless = self._fruitless.count(visit.lease.site)
-        return visit.fruitless
 
     def _gap_seconds(self, visit: Visit) -> float:
         return max(self._politeness.delay_seconds, visit.lease.clock.crawl_delay_seconds)

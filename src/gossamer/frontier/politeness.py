@@ -21,6 +21,9 @@ SHORTEST_HOLD_SECONDS = 1.0
 ROBOTS_TRIES = 4
 #: Visits in a row that request no page close their site for this long, and each for twice as long as the one before.
 FRUITLESS_SECONDS = 1.0
+#: Leases of held origins in a row that close their site for a second each: URLs of other origins may be queued behind
+#: them. After so many all that the site has seems to be held, and asking more rarely costs less.
+HELD_IN_A_ROW = 1_000
 #: A site backs off from this failure in a row on; until then a failure costs it one gap.
 BACKS_OFF_AT = 3
 #: 2**32 times the shortest back-off is over a year, and no float overflows.
@@ -138,7 +141,8 @@ def decide(
         destination, result = Destination.LATER, Result.RETRY
         if is_given_up:
             destination, result = Destination.OUTCOME, Result.DROPPED
-        failures, not_before, dropped_site = known.failures, ended_at + gap, None
+        failures, dropped_site = known.failures, None
+        not_before = ended_at + gap if was_sent else 0.0
     else:
         failures = known.failures if is_our_error else known.failures + 1
         # Each attempt at this URL was a failure, and there was no other since: it seems to be all that the site has.
@@ -166,10 +170,12 @@ def closed_seconds(fruitless: int, gap_seconds: float) -> float:
     return min(gap_seconds, FRUITLESS_SECONDS * 2.0 ** min(fruitless, _MOST_DOUBLINGS))
 
 
-def held_seconds(fruitless: int, gap_seconds: float) -> float:
-    """How long a lease closes its site that could not be used because its origin is held. Never nothing: where all that
-    is queued is held, leases would follow each other without a pause."""
-    return closed_seconds(fruitless, max(gap_seconds, FRUITLESS_SECONDS))
+def held_seconds(held: int, gap_seconds: float) -> float:
+    """How long a lease closes its site that could not be used because its origin is held, after so many in a row.
+
+    Never nothing: where all that is queued is held, leases would follow each other without a pause.
+    """
+    return closed_seconds(max(0, held - HELD_IN_A_ROW), max(gap_seconds, FRUITLESS_SECONDS))
 
 
 def busy_hold(
