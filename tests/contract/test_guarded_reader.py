@@ -51,6 +51,11 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
 
 
+def state(pid: int) -> str:
+    """As the system names it: S is asleep."""
+    return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0]
+
+
 def until_gone(pids: list[int]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any(started(pid) for pid in pids):
@@ -80,6 +85,27 @@ def test_after_a_deadly_page_the_next_one_is_read_by_a_new_reader_of_the_same_pr
         assert last != first
         await reader.close()
         until_gone([pid, last])
+
+    play(story())
+
+
+def test_a_reader_that_is_killed_between_two_pages_costs_none_of_them_and_mixes_none_up() -> None:
+    async def story() -> None:
+        reader = GuardedReader(Settings())
+        assert await reader.read(FINE) is not None
+        pid, (first,) = forking(reader), children(forking(reader))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            # It waits for the next page.
+            while state(first) != "S":  # noqa: ASYNC110 (nothing tells)
+                await asyncio.sleep(0.01)
+            os.kill(first, signal.SIGKILL)
+            while children(pid) in ([], [first]):  # noqa: ASYNC110 (nothing tells)
+                await asyncio.sleep(0.01)
+        for name in "abc":
+            found = answer(f"<title>{name}</title>".encode(), f"http://{name}.test/")
+            assert await reader.read(found) == read_answer(found, Settings())
+        assert forking(reader) == pid
+        await reader.close()
 
     play(story())
 

@@ -128,6 +128,29 @@ def test_a_segment_that_cannot_be_committed_goes_back_and_those_committed_with_i
     crawl(tmp_path, sqlite_store, story)
 
 
+class ManyWritesFail(PagesSink):
+    """Cannot take the pages of one site in each segment."""
+
+    def write(self, entry: Entry) -> None:
+        if entry.page is not None and "/bad" in entry.outcome.lease.url:
+            raise ValueError("a mistake in a sink")
+        super().write(entry)
+
+
+def test_many_segments_that_fail_for_a_page_each_do_not_end_the_parser(tmp_path: Path) -> None:
+    segments = FAILURES_IN_A_ROW + 3
+
+    async def story(crawl: Crawl) -> None:
+        for number in range(segments):
+            await crawl.admit(f"http://bad{number}.test/bad", f"http://good{number}.test/")
+            await crawl.fetch(page)
+        await crawl.parse(sinks=[ManyWritesFail(tmp_path, parser=NAME, crawl="a test")])
+        assert await crawl.outcomes() == {"page": segments, "parse-crash": segments}
+        assert quarantined(crawl) == []
+
+    crawl(tmp_path, model_store, story)
+
+
 class EveryWriteFails(PagesSink):
     def write(self, entry: Entry) -> None:
         raise ValueError(f"a mistake in a sink: {entry.reason}")

@@ -309,7 +309,7 @@ def test_random_bytes_in_the_spool_are_rejected_and_cost_no_page(killed: Crawls)
     assert_each_once(killed.pages(), killed.expected_pages())
     assert sorted(path.name for path in (spool / "quarantine").iterdir()) == [segment.name for segment in damaged]
     assert "goes to quarantine" in killed.logs()
-    assert "segments could not be parsed and are in" in killed.logs()
+    assert "segments that could not be parsed:" in killed.logs()
     judged = killed.judge(delay=DELAY_SECONDS, repeats=2_000, restarts=1)
     assert judged.is_clean, judged.verdict
 

@@ -165,7 +165,7 @@ def test_a_stopped_process_is_noticed_and_replaced_and_nothing_is_lost_or_double
     assert json.loads(output)["stop_reason"] == "exhausted"
     assert pid not in left_of(known)
     # Longer if it was stopped before its first report.
-    said = re.compile(rf"{kind}-\d has not reported for (5|30) s and is replaced")
+    said = re.compile(rf"{kind}-\d has not reported for (5|30) s and is killed")
     assert said.search(errors)
     assert said.search(crawls.logs())
     # On a machine that is busy beyond measure, others may be taken for stopped, too.

@@ -1,7 +1,12 @@
 """What is kept of pages and segments that did harm to their readers."""
 
+import fcntl
+import resource
 from pathlib import Path
 
+import pytest
+
+from gossamer.spool import suspects as module
 from gossamer.spool.suspects import LONG_BYTES, PARSER_DEATHS, Finding, Suspects
 
 ONE, OTHER = "00001-000-00000001", "00001-000-00000002"
@@ -62,6 +67,45 @@ def test_lines_of_segments_that_are_gone_are_removed_and_everybody_notices(tmp_p
     reader.add(ONE, Finding.FAILED)
     writer.refresh()
     assert writer.has(ONE, Finding.FAILED)
+
+
+def test_a_file_that_was_replaced_twice_between_two_looks_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """A file system may give the number of a file that is gone to the next one."""
+    writer, reader = Suspects(tmp_path), Suspects(tmp_path)
+    for finding in (Finding.FAILED, Finding.RETURNING):
+        writer.add(ONE, finding)
+        reader.refresh()
+        for _ in range(2):
+            writer.remove_all_but({OTHER})
+        writer.add(OTHER, finding)
+        reader.refresh()
+        assert ONE not in reader
+        assert reader.has(OTHER, finding)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_one(tmp_path: Path) -> None:
+    Suspects(tmp_path).add(ONE, Finding.RETURNING)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            Suspects(tmp_path).refresh()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_whoever_cannot_have_the_file_is_told_and_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_TRIES", 2)
+    suspects = Suspects(tmp_path)
+    suspects.add(ONE, Finding.FAILED)
+    with (tmp_path / "suspects").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            suspects.add(OTHER, Finding.FAILED)
+    suspects.add(OTHER, Finding.FAILED)
+    assert suspects.has(OTHER, Finding.FAILED)
 
 
 def test_it_says_when_it_has_grown_long(tmp_path: Path) -> None:

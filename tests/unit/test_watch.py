@@ -35,6 +35,16 @@ def test_a_fetcher_that_is_silent_for_a_minute_is_ended() -> None:
     assert not any(looks(watch, SILENT_SECONDS, Seen(reports=1)))
 
 
+def test_one_that_waits_for_the_disk_is_not_silent() -> None:
+    for kind in ("fetcher", "parser"):
+        watch = Watch(kind)
+        waiting = Seen(reports=1, cpu_seconds=1.0, waits_for_disk=True)
+        assert not any(looks(watch, 10 * SILENT_SECONDS, waiting))
+        awake = Seen(reports=1, cpu_seconds=1.0)
+        assert not any(looks(watch, SILENT_SECONDS, awake))
+        assert watch.look(awake, 0.5)
+
+
 def test_one_report_makes_up_for_the_silence_before_it() -> None:
     watch = Watch("fetcher")
     watch.look(Seen(reports=1), 0.5)

@@ -65,32 +65,36 @@ class Failures:
         self._room = room
         self._statistics = statistics
         self._meter = meter
-        self._failing: set[str] = set()
+        self._hopeless: dict[Path, str] = {}
+        """Claimed segments that nothing helps, and why."""
 
-    def note_commit(self) -> None:
-        self._failing.clear()
+    async def set_hopeless_aside(self) -> None:
+        """Another segment was committed, or none is left: it was their fault, and not ours."""
+        while self._hopeless:
+            path, why = self._hopeless.popitem()
+            await self.set_aside(path, why)
 
-    async def failed(self, path: Path, index: int | None, fault: Fault) -> None:
-        """A segment, of which nothing is left in the sinks: on this page, if that is known.
+    async def failed(self, path: Path, index: int | None, fault: Fault) -> bool:
+        """A segment, of which nothing is left in the sinks: on this page, if that is known. Whether to parse it again.
 
-        It is parsed again outcome by outcome, and then without the page that is found so. If neither helps, it is set
-        aside.
+        First outcome by outcome, and then without the page that is found so. If neither helps, it is set aside, unless
+        that happens to one segment after another.
         """
         segment = segment_id(path)
-        self._failing.add(segment)
-        if len(self._failing) >= FAILURES_IN_A_ROW:
-            raise CrashLoop(
-                f"{len(self._failing)} segments could not be parsed one after another; the last was {segment}: {fault}"
-            ) from fault
+        self._note.clear()
         if not self._suspects.has(segment, Finding.FAILED):
             await self._keep(segment, Finding.FAILED)
         elif index is not None and not self._suspects.is_crash(segment, index):
             await self._keep(segment, Finding.CRASH, index)
         else:
-            await self.set_aside(path, str(fault))
-            return
-        await self.give_back(path)
-        self._note.clear()
+            self._hopeless[path] = str(fault)
+            if len(self._hopeless) >= FAILURES_IN_A_ROW:
+                raise CrashLoop(
+                    f"{len(self._hopeless)} segments could not be parsed one after another;"
+                    f" the last was {segment}: {fault}"
+                ) from fault
+            return False
+        return True
 
     async def give_back(self, path: Path) -> None:
         await self._room.until_done(partial(self._spool.publish, path))

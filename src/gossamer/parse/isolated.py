@@ -10,6 +10,7 @@ next one, which takes some milliseconds. Both end when their input does.
 
 import ctypes
 import gc
+import mmap
 import os
 import resource
 import signal
@@ -36,6 +37,8 @@ REQUEST_HEAD = struct.Struct("<I")
 REPLY_HEAD = struct.Struct("<BI")
 
 _INPUT, _OUTPUT = 0, 1
+#: What the reader is at, in a byte shared with the process that forks. Only a death in READING is a page's doing.
+_IDLE, _TAKING, _READING, _ANSWERING = range(4)
 _SAMPLE = Answer(
     "http://www.example.org/", 0.0, b"", b"", 200, ((b"Content-Type", b"text/html"),), b"<p>Text<p><a href=/>Link</a>"
 )
@@ -56,13 +59,16 @@ class Reply(IntEnum):
 def main() -> int:
     """The process that forks. Limits come first, and hold for every reader."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     parser = os.getppid()
     die_with_parent = _die_with_parent()
     die_with_parent()
     # A keyboard's interrupt is for the leader.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    content = _take()
+    at = mmap.mmap(-1, 1)
+    content = _take(at)
     if content is None or os.getppid() != parser:
         return 0
     settings = msgspec.msgpack.decode(content, type=Settings)
@@ -71,39 +77,51 @@ def main() -> int:
     # So that readers share what is loaded, instead of copying it when their collector looks at it.
     gc.collect()
     gc.freeze()
+    at[0] = _IDLE
     _say(Reply.READY)
     while True:
         own = os.getpid()
         child = os.fork()
         if child == 0:
             die_with_parent()
-            os._exit(_read_pages(settings) if os.getppid() == own else 0)
+            os._exit(_read_pages(settings, at) if os.getppid() == own else 0)
         _, status = os.waitpid(child, 0)
         if os.waitstatus_to_exitcode(status) == 0:
             return 0
-        _say(Reply.DIED)
+        died_at, at[0] = at[0], _IDLE
+        if died_at in {_TAKING, _ANSWERING}:
+            return 1  # a part of a page, or of an answer, is lost: what follows would be taken for another
+        if died_at == _READING:
+            _say(Reply.DIED)
 
 
-def _read_pages(settings: Settings) -> int:
+def _read_pages(settings: Settings, at: mmap.mmap) -> int:
     """The reader: until there are no more. What it raises ends it: after a lack of memory nothing in it is certain."""
     encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Answer)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    while (content := _take()) is not None:
+    while (content := _take(at)) is not None:
+        at[0] = _READING
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS, hard))
         try:
             reading = encoder.encode(read_answer(decoder.decode(content), settings))
         except GossamerError as error:
-            _say(Reply.REFUSED, str(error).encode())
+            reply, said = Reply.REFUSED, str(error).encode()
         else:
-            _say(Reply.READ, reading)
+            reply, said = Reply.READ, reading
+        at[0] = _ANSWERING
+        _say(reply, said)
+        at[0] = _IDLE
     return 0
 
 
-def _take() -> bytes | None:
+def _take(at: mmap.mmap) -> bytes | None:
     """What one page takes; None at the end of the input."""
     head = _exactly(REQUEST_HEAD.size)
-    return None if head is None else _exactly(REQUEST_HEAD.unpack(head)[0])
+    if head is None:
+        return None
+    at[0] = _TAKING
+    return _exactly(REQUEST_HEAD.unpack(head)[0])
 
 
 def _exactly(size: int) -> bytes | None:

@@ -45,7 +45,7 @@ class Room:
         if error.errno not in _SHORTAGES:
             raise error
         if self._leaving.is_set():
-            raise GossamerError(f"what was parsed cannot be written: {error}; resume when there is room") from error
+            raise GossamerError(f"cannot go on: {error}; resume when there is room") from error
         if not self._statistics.is_short:
             _LOG.error("cannot go on: %s; trying again until there is room", error)
             self._statistics.disk_waits += 1

@@ -100,6 +100,8 @@ class Parser:
         self._careful_until = 0.0
         self._is_commit_wanted = False
         self._is_draining = False
+        self._again: list[Path] = []
+        """Claimed segments that failed and are to be parsed once more."""
         self._leaving = asyncio.Event()
         self._room = Room(self._statistics, self._leaving)
         self._suspects = Suspects(spool.root)
@@ -120,7 +122,8 @@ class Parser:
             while not self._leaving.is_set():
                 # Asked before the spool is: what was ready when the drain was told is found.
                 is_last_look = self._is_draining
-                segment = await self._room.until_done(partial(self._spool.claim, self._name))
+                segment = self._again.pop() if self._again else None
+                segment = segment or await self._room.until_done(partial(self._spool.claim, self._name))
                 if segment is not None:
                     await self._parse(segment)
                     if self._is_careful:
@@ -131,6 +134,7 @@ class Parser:
                 # What fails now is ready again, and is looked at once more.
                 if await self._settle() is not None:
                     continue
+                await self._failures.set_hopeless_aside()
                 if is_last_look:
                     if await self._commit():
                         break
@@ -149,6 +153,7 @@ class Parser:
         finally:
             await self._forget_pending()
             await self._page_reader.close()
+            self._suspects.close()
 
     def commit_soon(self) -> None:
         """Nothing is queued or leased any more: what is parsed need not wait for more."""
@@ -180,12 +185,13 @@ class Parser:
     async def _parse(self, path: Path) -> None:
         segment = segment_id(path)
         self._note.stage(segment, Stage.SEGMENT)
-        self._suspects.refresh()
+        await self._room.until_done(self._suspects.refresh)
         spooled: set[int] | None = None
         if segment in self._suspects:
             deaths = self._suspects.deaths(segment)
             if deaths >= SEGMENT_DEATHS or self._suspects.has(segment, Finding.RETURNING):
-                await self._failures.set_aside(path, f"{deaths} parsers died on it")
+                why = f"{deaths} parsers died on it" if deaths >= SEGMENT_DEATHS else "that was begun and not ended"
+                await self._failures.set_aside(path, why)
                 return
             if deaths:
                 spooled = await self._store.spooled(segment)
@@ -210,6 +216,8 @@ class Parser:
                     self._note.stage(segment, Stage.SEGMENT)
         except DamagedSegment as error:
             await self._abandon()
+            if path in self._again:
+                self._again.remove(path)
             await self._failures.set_aside(path, str(error), is_damaged=True)
             return
         except Leaving:
@@ -344,7 +352,7 @@ class Parser:
             self._note.clear()
             self._statistics.is_short = 0
             self._statistics.commits += 1
-            self._failures.note_commit()
+            await self._failures.set_hopeless_aside()
             self._meter.committed(time.monotonic() - began_at)
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
         return True
@@ -378,8 +386,9 @@ class Parser:
                 if done != path:
                     await self._failures.give_back(done)
             self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
-        if path is not None:
-            await self._failures.failed(path, index, fault)
+        if path is not None and await self._failures.failed(path, index, fault):
+            # By us and at once, before others fail for the first time: each comes to its end by itself.
+            self._again.append(path)
 
     async def _forget_pending(self) -> None:
         """Without an answer its segment is not done; recovery gives it back."""

@@ -68,6 +68,14 @@ def cpu_seconds(pid: int) -> float | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def waits_for_disk(pid: int) -> bool:
+    """Whether a process is in the uninterruptible sleep of a system call that waits for a device."""
+    try:
+        return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"D"
+    except OSError:
+        return False
+
+
 def started(pid: int) -> str | None:
     """When a process was started, in whatever words the system has for it; None if there is none of that number.
 

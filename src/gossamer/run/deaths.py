@@ -4,6 +4,7 @@ A death on a page, or with one segment in work, is explained by it as long as th
 will get further. Any other death, and too many of those, is a step towards the crash loop.
 """
 
+import contextlib
 import logging
 
 from gossamer.parse.note import Noted, Stage
@@ -33,7 +34,8 @@ class Deaths:
         self._guard_length_seconds = GUARD_SECONDS
         self._guarded_until: float | None = None
         self._careful_until = 0.0
-        suspects.refresh()
+        with contextlib.suppress(OSError):
+            suspects.refresh()
         if suspects.has_pages():
             self._guarded_until = now + GUARD_SECONDS
 

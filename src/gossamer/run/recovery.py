@@ -26,6 +26,9 @@ async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
         await store.disown(owner)
     await recover(data.root, store)
     return_claimed(spool)
+    # What the dead were at; one that dies before it has made its own note must not be blamed by it.
+    for note in spool.claimed.glob("*.note"):
+        note.unlink(missing_ok=True)
     _say_damaged(await recover_open(spool, store))
     lost = await recover_lost(spool, store)
     _keep_suspects(spool)
@@ -41,7 +44,13 @@ def _say_damaged(recovered: Recovered) -> None:
 def _keep_suspects(spool: SpoolDirectory) -> None:
     """What is known of segments that are gone is of no use any more."""
     names = [*segments_in(spool.open), *segments_in(spool.ready)]
-    Suspects(spool.root).remove_all_but({name.id for name in names})
+    suspects = Suspects(spool.root)
+    try:
+        suspects.remove_all_but({name.id for name in names})
+    except OSError as error:
+        log.warning("what is known of segments that are gone cannot be removed: %s", error)
+    finally:
+        suspects.close()
 
 
 async def mend_after(data: DataDirectory, workshop: Workshop, dead: Orders) -> None:

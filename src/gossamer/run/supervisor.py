@@ -20,7 +20,7 @@ import msgspec
 
 from gossamer.errors import CrashLoop
 from gossamer.parse.note import read_note
-from gossamer.report.resources import HAS_CPU_TIMES, cpu_seconds
+from gossamer.report.resources import HAS_CPU_TIMES, cpu_seconds, waits_for_disk
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.deaths import Deaths
 from gossamer.run.orders import HELD_SIGNALS, Command, Kind, Orders, Report
@@ -337,6 +337,7 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILLED_SECONDS):
                 await asyncio.gather(*ended)
+        self._suspects.close()
 
     def look(self, *, is_store_away: bool) -> None:
         """Several times a second: end those that hang or are silent, and hear of what went wrong in parsers."""
@@ -346,7 +347,7 @@ class Supervisor:
             if is_store_away and not child.reports:
                 continue  # it waits for the store before it does anything else
             if why := child.watch.look(self._seen(child), elapsed_seconds):
-                self._warn(f"{child.orders.name} {why} and is replaced")
+                self._warn(f"{child.orders.name} {why} and is killed")
                 # What is known of its page or segment is known as after any other death.
                 child.kill()
         if self._deaths.note_crashes(self.total("parse_crashes"), now):
@@ -355,20 +356,25 @@ class Supervisor:
         if set_aside > self._set_aside:
             self._set_aside = set_aside
             self._warn(
-                f"{set_aside} segments could not be parsed and are in {self._spool.root / 'quarantine'};"
-                " their URLs are fetched again; the log files of the parsers say why"
+                f"segments that could not be parsed: {set_aside}, now in {self._spool.root / 'quarantine'};"
+                " their URLs are fetched again, and the log files of the parsers say why"
             )
         if self._suspects.is_long():
             self._forget_suspects()
 
     def _seen(self, child: Child) -> Seen:
         if child.orders.kind != "parser":
-            return Seen(reports=child.reports)
+            return Seen(reports=child.reports, waits_for_disk=waits_for_disk(child.pid))
         used = cpu_seconds(child.pid)
         if used is None and not HAS_CPU_TIMES:
             # A minute's wall clock stands in for half of CPU.
             used = time.monotonic() / 2
-        return Seen(reports=child.reports, noted=read_note(self._data.note(child.orders.name)), cpu_seconds=used)
+        return Seen(
+            reports=child.reports,
+            noted=read_note(self._data.note(child.orders.name)),
+            cpu_seconds=used,
+            waits_for_disk=waits_for_disk(child.pid),
+        )
 
     def _forget_suspects(self) -> None:
         """Of segments that are gone. Those that change hands are in one of the places when it is looked at: a segment

@@ -26,6 +26,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Of a parser: what it is at."""
     cpu_seconds: float | None = None
     """Of a parser: what it has used; None if that is not known now."""
+    waits_for_disk: bool = False
+    """It cannot report, and not even be killed, until the disk has answered."""
 
 
 class Watch:
@@ -56,7 +58,7 @@ class Watch:
             elif hang := _hang(seen.noted, seen.cpu_seconds - self._began_cpu_seconds):
                 return hang
         # A parser reports between pages only: one that computes is not silent.
-        if seen.reports != last.reports or seen.cpu_seconds != last.cpu_seconds:
+        if seen.reports != last.reports or seen.cpu_seconds != last.cpu_seconds or seen.waits_for_disk:
             self._silent_seconds = 0.0
             return ""
         self._silent_seconds += min(elapsed_seconds, LONGEST_LOOK_SECONDS)

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -25,8 +26,22 @@ PARSER_DEATHS = 3
 READER_DEATHS = 2
 #: A segment on which so many parsers died, though on none of its pages, is not read again.
 SEGMENT_DEATHS = 2
+#: Whoever has the file has it for as long as a line takes, and sometimes a sync.
+LOCK_TRIES = 50
+LOCK_SECONDS = 0.01
 
 _LOG = logging.getLogger("gossamer.spool")
+
+
+def _lock(descriptor: int) -> None:
+    """Raises OSError (EAGAIN) if somebody who was stopped, or waits for the disk, has it: the leader must not stop with
+    them, as nobody else would end them."""
+    for _ in range(LOCK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOCK_SECONDS)
+    raise OSError(errno.EAGAIN, "another process does not give it free")
 
 
 class Finding(StrEnum):
@@ -56,7 +71,7 @@ class Suspects:
 
     def __init__(self, spool: Path) -> None:
         self._path = spool / "suspects"
-        self._inode = 0
+        self._descriptor: int | None = None
         self._read_bytes = 0
         self._lines: Counter[Line] = Counter()
         self._segments: set[str] = set()
@@ -80,23 +95,31 @@ class Suspects:
         return any(line.index is not None for line in self._lines)
 
     def refresh(self) -> None:
-        """Costs one system call if nothing has changed. Without descriptors, nothing new is learnt."""
-        with contextlib.suppress(OSError):
+        """Costs two system calls if nothing has changed. Raises OSError if the file cannot be read: who goes on without
+        it may parse what has gone back already."""
+        try:
             found = self._path.stat()
-            if found.st_ino == self._inode and found.st_size == self._read_bytes:
-                return
-            with self._path.open("rb") as file:
-                # It may have been replaced meanwhile.
-                inode = os.fstat(file.fileno()).st_ino
-                if inode != self._inode:
-                    self._inode, self._read_bytes = inode, 0
-                    self._lines.clear()
-                    self._segments.clear()
-                file.seek(self._read_bytes)
-                whole, _, _ = file.read().rpartition(b"\n")
-            self._read_bytes += len(whole) + bool(whole)
+        except FileNotFoundError:
+            return
+        if self._descriptor is None or os.fstat(self._descriptor).st_ino != found.st_ino:
+            # It stays open: so long, no other file gets its number.
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self.close()
+            self._descriptor, self._read_bytes = descriptor, 0
+            self._lines.clear()
+            self._segments.clear()
+        while piece := os.pread(self._descriptor, LONG_BYTES, self._read_bytes):
+            whole, _, _ = piece.rpartition(b"\n")
+            if not whole:
+                break
+            self._read_bytes += len(whole) + 1
             for written in whole.splitlines():
                 self._take(written)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def add(self, segment: str, finding: Finding, index: int | None = None, *, is_durable: bool = False) -> None:
         """Raises OSError if the disk does not take it. With `is_durable` it outlasts the machine's death."""
@@ -110,7 +133,9 @@ class Suspects:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             if is_durable:
                 os.fsync(descriptor)
-        self.refresh()
+        # It is written: this must not be done again for want of a descriptor.
+        with contextlib.suppress(OSError):
+            self.refresh()
 
     def remove_all_but(self, segments: Collection[str]) -> None:
         """Lines of other segments go. Called by the leader alone."""
@@ -120,7 +145,10 @@ class Suspects:
             self.refresh()
             kept = [line for line in self._lines.elements() if line.segment in segments]
             temporary = self._path.with_suffix(".new")
-            temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in kept))
+            with temporary.open("wb") as file:
+                file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in kept))
+                file.flush()
+                os.fsync(file.fileno())  # some of the lines outlast the machine's death
             temporary.rename(self._path)
         self.refresh()
 
@@ -135,7 +163,7 @@ class Suspects:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                _lock(descriptor)
                 with contextlib.suppress(FileNotFoundError):
                     if self._path.stat().st_ino == os.fstat(descriptor).st_ino:
                         yield descriptor
