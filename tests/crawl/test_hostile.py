@@ -59,9 +59,6 @@ FLAGS = (
     "--backoff=0.01",
     "--max-failures=1000",
     "--max-attempts=1",
-    # All names have one address.
-    "--address-gap=0",
-    "--address-concurrency=0",
     # Short, for the test lasts four times the last two (h37 asks for robots.txt so often); and longer than good sites,
     # which have one attempt, are late on a busy machine.
     "--dns-timeout=6",
