@@ -125,3 +125,12 @@ def test_lines_that_are_cut_or_not_ours_are_passed_over(tmp_path: Path) -> None:
     # What follows half a line, as a full disk leaves it, is whole.
     suspects.add(OTHER, Finding.FAILED)
     assert suspects.has(OTHER, Finding.FAILED)
+
+
+def test_a_view_that_nobody_has_any_more_leaves_no_descriptor(tmp_path: Path) -> None:
+    Suspects(tmp_path).add(ONE, Finding.FAILED)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    view = known(tmp_path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 1
+    del view
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

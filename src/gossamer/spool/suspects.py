@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import time
+import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -72,6 +73,7 @@ class Suspects:
     def __init__(self, spool: Path) -> None:
         self._path = spool / "suspects"
         self._descriptor: int | None = None
+        self._closing: weakref.finalize[[int], Suspects] | None = None
         self._read_bytes = 0
         self._lines: Counter[Line] = Counter()
         self._segments: set[str] = set()
@@ -106,6 +108,7 @@ class Suspects:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             self.close()
             self._descriptor, self._read_bytes = descriptor, 0
+            self._closing = weakref.finalize(self, os.close, descriptor)
             self._lines.clear()
             self._segments.clear()
         while piece := os.pread(self._descriptor, LONG_BYTES, self._read_bytes):
@@ -117,9 +120,10 @@ class Suspects:
                 self._take(written)
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Also done when nobody has it any more."""
+        if self._closing is not None:
+            self._closing()
+            self._descriptor = self._closing = None
 
     def add(self, segment: str, finding: Finding, index: int | None = None, *, is_durable: bool = False) -> None:
         """Raises OSError if the disk does not take it. With `is_durable` it outlasts the machine's death."""
