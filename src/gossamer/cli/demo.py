@@ -11,6 +11,7 @@ from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings,
 from gossamer.errors import UsageError
 from gossamer.look.tables import Tables
 from gossamer.run.data_directory import DataDirectory
+from gossamer.run.stop import StopReason
 from gossamer.seed.copy import copy_seeds
 from gossamer.testing.audit.auditor import audit
 from gossamer.testing.audit.rules import Rules
@@ -18,19 +19,25 @@ from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.processes import WebProcesses
 
-SUMMARY = "Crawl a simulated web on this machine for some seconds, and show what a crawl leaves behind."
-NOTES = """Starts a web of some hundred sites on loopback, crawls it with a delay of one second per site, judges the
-crawl by the web server's own log, and says where the files are and what to try next."""
+SUMMARY = "Crawl a simulated web on this machine to its end, and show what a crawl leaves behind."
+NOTES = """Starts a web of 60 sites on loopback, crawls all of it with a delay of one second per site (about half a
+minute), judges the crawl by the web server's own log, and says where the files are and what to try next."""
 
-#: As many sites as keep a laptop visibly busy at one request per site and second.
-WEB = Web(sites=120, pages=60, https_share=0.3, latency_median_seconds=0.05)
+#: The largest site has some 25 URLs, so at one request per site and second the crawl ends after about 30 seconds.
+WEB = Web(sites=60, pages=12, https_share=0.3, latency_median_seconds=0.05)
 DELAY_SECONDS = 1.0
 FIRST_PAGES = "SELECT url, title, outlink_count FROM pages ORDER BY fetch_time LIMIT 3"
 SUGGESTED_QUERY = "select site, count(*) from pages group by site order by 2 desc limit 5"
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("--seconds", type=float, metavar="S", default=20.0, help="how long to crawl [20]")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        default=120.0,
+        help="stop after this time if the crawl has not ended [120]",
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="a new directory for all of it [gossamer-demo-TIME]")
     add_quiet(parser)
 
@@ -58,10 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         log_files = web.log_files
     code = print_end(summary, as_json=False, is_resumable=False)  # its web is gone
     shown = _print_pages(data.root)
-    rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=True, files=False)
+    # A crawl that went to its end is also judged by what it missed.
+    is_partial = summary.stop_reason != StopReason.EXHAUSTED
+    rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=is_partial, files=False)
     judged = audit(access_log.read(log_files), WEB, rules)
     print("\nwhat the web server's log says of the crawler")
     print_row("requests", f"{judged.counts.requests:,} to {judged.counts.sites} sites")
+    if not is_partial:
+        print_row(
+            "reachable URLs", f"{judged.counts.urls_expected_requested:,} of {judged.counts.urls_expected:,} requested"
+        )
     print_row("shortest gap", f"{judged.counts.shortest_gap_seconds or 0:.3f} s between two requests to one site")
     print_row("verdict", judged.verdict)
     print("\nwhat to try next")
@@ -72,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     for url in shown[:1]:
         print(f"  {command} show {where} {shlex.quote(printable(url))}")
         print(f"  {command} explain {where} {shlex.quote(printable(url))}")
-    print(f"  {command} crawl https://example.org --email you@example.org --max-pages 20")
+    print(f"  {command} crawl https://example.org --email you@example.org --scope seeds --max-pages 20")
     print(f"  {command} crawl --help")
     return code
 
