@@ -1,14 +1,12 @@
 """`gossamer crawl`: a new crawl, in a data directory of its own."""
 
 import argparse
-import shutil
 import time
 from pathlib import Path
 
 from gossamer.cli import flags
 from gossamer.cli.arguments import Parser
 from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
-from gossamer.errors import GossamerError, StoreUnavailable
 from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.copy import copy_seeds
 
@@ -37,7 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
     settings.check()
     exclusions = read_exclusions(arguments.exclude_file)
     data = DataDirectory(Path(arguments.data_dir or time.strftime("crawl-%Y%m%d-%H%M%S")))
-    is_new = not data.root.exists()
     data.create()
     data.take()
     data.clear()
@@ -45,14 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         copy_seeds(arguments.url, arguments.seed_file, data.seeds, settings.url)
         take_exclusions(data, exclusions)
         data.write_settings(settings)
-    except GossamerError:
-        if is_new:
-            shutil.rmtree(data.root, ignore_errors=True)  # nothing was crawled: the same command may come again
-        raise
-    try:
         summary = run_crawl(data, settings, quiet=arguments.quiet)
-    except StoreUnavailable:
-        if is_new and not data.which_frontier().is_made:
-            shutil.rmtree(data.root, ignore_errors=True)
-        raise
+    finally:
+        if not data.which_frontier().is_made:
+            data.undo_create()  # nothing was crawled: the same command may come again
     return print_end(summary, as_json=arguments.json)

@@ -19,6 +19,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import shutil
 import signal
 import time
 import tomllib
@@ -79,17 +80,22 @@ class DataDirectory:
         self._frontier_file = root / "frontier.json"
         self._processes_file = root / "processes.json"
         self._lock: int | None = None
+        self._made_folders: list[Path] = []
 
     # Making one, finding one.
 
     def create(self) -> None:
         """A new one; what exists is refused, but for what a kill may have left before there was a crawl."""
+        missing = [folder for folder in (self.root, *self.root.parents) if not folder.exists()]
         try:
             self.root.mkdir(parents=True)
+            self._made_folders = missing
         except FileExistsError:
             if not self.root.is_dir():
                 raise UsageError(f"--data-dir: {str(self.root)!r} is a file; name a directory") from None
-            if not {path.name for path in self.root.iterdir()} <= _BEFORE_SETTINGS:
+            found = {path.name for path in self.root.iterdir()}
+            # The lock comes first: without one, a file called `seeds` is somebody's own.
+            if found and not ("lock" in found and found <= _BEFORE_SETTINGS):
                 raise UsageError(self._refusal()) from None
         except OSError as error:
             raise UsageError(f"--data-dir: cannot make {str(self.root)!r}: {error.strerror or error}") from None
@@ -99,6 +105,22 @@ class DataDirectory:
         for path in self.root.iterdir():
             if path.name in _BEFORE_SETTINGS - {"lock"}:
                 path.unlink()
+
+    def undo_create(self) -> None:
+        """After a start that was refused: remove what it wrote, and the directories that `create` made.
+
+        Only after `take`: from then on, all that is in the directory was written by this start.
+        """
+        for path in self.root.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for folder in self._made_folders:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # somebody else has put something into it
 
     def _refusal(self) -> str:
         if self.settings_file.exists():
