@@ -6,17 +6,25 @@ from pathlib import Path
 from gossamer import layers
 from gossamer.cli import flags
 from gossamer.cli.arguments import Parser
+from gossamer.cli.looking import at_least
 from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
 from gossamer.errors import UsageError
 from gossamer.run.data_directory import FIXED, DataDirectory
+from gossamer.run.resuming import Resuming
+from gossamer.run.stores import EMBEDDED, StoreChoice, check_same_kind
 
 SUMMARY = "Go on with a crawl that was stopped, killed or at its limit; settings may change."
 NOTES = f"""What the crawl was started with holds, unless it is given anew; what is given anew is kept for the next
-time. The numbers of processes may change. Fixed are: {", ".join(sorted(FIXED))}."""
+time. The numbers of processes may change. Fixed are: {", ".join(sorted(FIXED))}, and the kind of store.
+
+--max-pages counts the pages of all runs. --more-pages N sets it to the pages so far and N more."""
 
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("data_dir", metavar="DIR", help="the data directory of the crawl")
+    parser.add_argument(
+        "--more-pages", type=int, metavar="N", help="stop after N more pages: sets --max-pages to those so far and N"
+    )
     add_crawl_flags(parser)
 
 
@@ -33,9 +41,18 @@ def run(arguments: argparse.Namespace) -> int:
                     f"{layer[name].source}: {layer[name].value!r} cannot be given to this crawl; it was created with"
                     f" {before!r}, and that is fixed"
                 )
+    if at_least("--more-pages", arguments.more_pages, 1) is not None and arguments.max_pages is not None:
+        raise UsageError("--more-pages and --max-pages: both set the same limit; give one of them")
     settings = layers.combine([kept, *given])
+    check_same_kind(data, layers.combine([kept]).frontier.store, _store(kept, *given))
     exclusions = read_exclusions(arguments.exclude_file)
     data.take()
     take_exclusions(data, exclusions)
-    data.write_settings(settings)
-    return print_end(run_crawl(data, settings, quiet=arguments.quiet), as_json=arguments.json)
+    resuming = Resuming(data, settings, more_pages=arguments.more_pages)
+    summary = run_crawl(data, settings, quiet=arguments.quiet, begin=resuming.begin)
+    return print_end(summary, as_json=arguments.json)
+
+
+def _store(*given: layers.Layer) -> StoreChoice:
+    found = [layer["store"] for layer in given if "store" in layer]
+    return StoreChoice(*found[-1]) if found else StoreChoice(EMBEDDED, "the default")

@@ -16,7 +16,7 @@ from gossamer.frontier.admission import parse_exclusions
 from gossamer.report.progress import Terminal
 from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory
-from gossamer.run.leader import Leader
+from gossamer.run.leader import Begin, Leader
 from gossamer.run.places import process_counts
 from gossamer.run.stop import StopReason
 
@@ -69,8 +69,8 @@ def read_exclusions(file: str | None) -> str | None:
     return text
 
 
-def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False) -> Summary:
-    """One run, from here to its end."""
+def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, begin: Begin | None = None) -> Summary:
+    """One run, from here to its end. `begin` is called when the store is open; see `Leader`."""
     settings.check()
     fetchers, parsers = process_counts(settings)
     with Terminal(sys.stderr, quiet=quiet) as terminal:
@@ -79,7 +79,7 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False) -
             f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(Leader(data, settings, terminal).run())
+            return runner.run(Leader(data, settings, terminal, begin or (lambda _: settings)).run())
 
 
 def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:
@@ -88,7 +88,11 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
     if as_json:
         print(msgspec.json.encode(summary).decode())
         return reason.exit_code
-    print(_WORDS[reason])
+    is_at_limit = reason is StopReason.MAX_PAGES
+    if is_at_limit and not summary.pages_this_run:
+        print(f"nothing to do: the crawl has {summary.pages:,} pages, and --max-pages counts those of all runs")
+    else:
+        print(_WORDS[reason])
     rows: dict[str, object] = {
         "pages": f"{summary.pages:,} ({summary.pages_this_run:,} in this run)",
         "other outcomes": _counts({"redirects": summary.outcomes["done"] - summary.pages} | summary.failures),
@@ -100,7 +104,8 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
         "look into it": f"gossamer status {shlex.quote(summary.data_directory)}",
     }
     if is_resumable and summary.queued:
-        rows["go on with"] = f"gossamer resume {summary.data_directory}"
+        more = " --more-pages N" if is_at_limit else ""
+        rows["go on with"] = f"gossamer resume {shlex.quote(summary.data_directory)}{more}"
     for name, value in rows.items():
         if value != "":
             print_row(name, value)

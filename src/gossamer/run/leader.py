@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -36,11 +36,11 @@ from gossamer.run.orders import HELD_SIGNALS, Command, Kind
 from gossamer.run.places import OWN_NAME, made_orders, process_counts
 from gossamer.run.process import diagnose
 from gossamer.run.recovery import mend_after, mend_all
+from gossamer.run.seeding import Seeding
 from gossamer.run.showing import Showing, facts_of
 from gossamer.run.stop import StopReason, is_waiting_for_commit, reason_to_stop
 from gossamer.run.supervisor import Supervisor
 from gossamer.run.wiring import Workshop
-from gossamer.seed.load import Loaded, SeedLoader
 
 log = logging.getLogger("gossamer.run")
 
@@ -57,22 +57,23 @@ PARSERS_LEAVE_SECONDS = 60.0
 SHORT_LEAVE_SECONDS = 8.0
 #: What those that were killed have left is put right in this time, or by the next run.
 MEND_SECONDS = 5.0
-#: Loading so many takes some seconds, in which a person wants to see that something happens.
-SEEDS_WORTH_A_LINE = 100_000
+
+Begin = Callable[[Counts], Settings]
 
 
 class Leader:
     """One run, over a data directory that was taken. `run` is called once, in the event loop whose signals it takes."""
 
-    def __init__(self, data: DataDirectory, settings: Settings, terminal: Terminal) -> None:
+    def __init__(self, data: DataDirectory, settings: Settings, terminal: Terminal, begin: Begin) -> None:
+        """`begin` is called when the store is open, and answers with the settings that this run has."""
         self._data = data
         self._settings = settings
+        self._begin = begin
         self._terminal = terminal
         self._condition = Condition(data.root, settings.run.min_free_bytes, self._say)
         self._began_at = time.monotonic()
         self._interrupted = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], Kind | None] = {}
-        self._loaded: Loaded | None = None
         self._are_told_to_pause = False
         self._is_recorded = True
 
@@ -106,6 +107,8 @@ class Leader:
         await mend_all(self._data, workshop)
         before = await _counts(workshop)
         self._condition.counts = before
+        self._settings = workshop.settings = self._begin(before)
+        self._seeding = Seeding(workshop, self._terminal.say)
         supervisor = self._supervisor = Supervisor(
             self._data,
             lambda dead: mend_after(self._data, workshop, dead),
@@ -141,7 +144,7 @@ class Leader:
             self._start(self._observation.run(), None)
             for orders in (*fetchers[1:], *parsers):
                 self._start(supervisor.keep(orders), orders.kind)
-            self._start(self._load_seeds(workshop), None)
+            self._start(self._seeding.run(), None)
             reason = await self._watch(workshop)
             log.info("stopping: %s", reason)
             self._condition.is_stopping = True
@@ -198,7 +201,7 @@ class Leader:
 
     async def _count(self, workshop: Workshop) -> tuple[Counts, bool]:
         """And whether all seeds were admitted before it: otherwise equal counts do not mean the end."""
-        are_seeds_loaded = self._loaded is not None and self._loaded.is_complete
+        are_seeds_loaded = self._seeding.is_complete
         return await _counts(workshop), are_seeds_loaded
 
     def _judge(self, counts: Counts, *, seeds_are_loaded: bool) -> StopReason | None:
@@ -224,17 +227,6 @@ class Leader:
                 f"stopped while the store does not answer; nothing is lost: gossamer resume {self._data.root}"
                 " when it is back"
             ) from None
-
-    async def _load_seeds(self, workshop: Workshop) -> None:
-        loader = SeedLoader(self._data.seeds, workshop.store, workshop.rules, self._settings.url)
-
-        def progress(loaded: Loaded) -> None:
-            self._loaded = loaded
-            if loaded.lines and loaded.lines % SEEDS_WORTH_A_LINE == 0 and not loaded.is_complete:
-                self._terminal.say(f"{loaded.lines:,} seeds read, {loaded.admitted:,} admitted")
-
-        loaded = await loader.load(progress)
-        log.info("seeds: %d lines, %d admitted, refused: %s", loaded.lines, loaded.admitted, loaded.refused)
 
     def _look_around(self) -> None:
         """At the disk, the store and the processes; and what a person has said on the dashboard."""
@@ -280,8 +272,7 @@ class Leader:
 
     def _refused(self) -> dict[str, int]:
         total: Counter[str] = Counter(self._supervisor.refused)
-        if self._loaded is not None:
-            total.update(self._loaded.refused)
+        total.update(self._seeding.refused)
         return dict(total)
 
     # Tasks, signals, the end.

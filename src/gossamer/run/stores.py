@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from gossamer.config import Settings
@@ -31,8 +32,44 @@ _SERVERS = {
 }
 EMBEDDED = "sqlite"
 
+
+class StoreChoice(NamedTuple):
+    """The store that a resume was given, and by what: a flag, a variable of the environment, or a file."""
+
+    url: str
+    source: str
+
+
 Examine = Callable[[str], Awaitable[list[Finding]]]
 Remove = Callable[[str, str], Awaitable[None]]
+
+
+def store_kind(url: str) -> str:
+    """`sqlite`, `redis` or `postgres`: what a frontier cannot be moved between by naming another address."""
+    return EMBEDDED if url == EMBEDDED else _server(url)[0]
+
+
+def check_same_kind(data: DataDirectory, kept: str, chosen: StoreChoice) -> None:
+    """Refuse a store of another kind than the one that has the crawl's frontier; another address may be right.
+
+    `kept` is the store of crawl.toml. A file of the data directory says more: older versions wrote a store into
+    crawl.toml before they had opened it.
+    """
+    if not data.which_frontier().is_made:
+        return
+    here = EMBEDDED if data.frontier.exists() else kept
+    if store_kind(here) == store_kind(chosen.url):
+        return
+    if chosen.source.startswith("--"):
+        advice = f"leave {chosen.source} out"
+    elif chosen.source.startswith("GOSSAMER_"):
+        advice = f"unset {chosen.source}, or give --store {redacted(here)}"
+    else:
+        advice = f"give --store {redacted(here)}"
+    raise UsageError(
+        f"{chosen.source}: {redacted(chosen.url)!r} is another kind of store than {redacted(here)!r}, which has the"
+        f" frontier of this crawl, and a frontier cannot be moved; {advice}. Nothing was changed"
+    )
 
 
 def open_store(
@@ -143,10 +180,14 @@ async def remove(url: str, crawl: str) -> None:
 
 
 def _module(url: str, suffix: str = "") -> ModuleType:
+    return import_module(f"gossamer.frontier.stores.{_server(url)[0]}{suffix}")
+
+
+def _server(url: str) -> tuple[str, int]:
     scheme = url.partition("://")[0]
     if scheme not in _SERVERS:
         raise UsageError(
             f"{redacted(url)!r}: not a store; give sqlite, redis://HOST:PORT/DB, rediss://…, unix://PATH or"
             " postgresql://USER@HOST:PORT/DATABASE"
         )
-    return import_module(f"gossamer.frontier.stores.{_SERVERS[scheme][0]}{suffix}")
+    return _SERVERS[scheme]

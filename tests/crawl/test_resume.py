@@ -1,0 +1,103 @@
+"""What a crawl says and keeps when it is refused, resumed, or at its limit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls
+
+
+def said(*arguments: str, code: int, **variables: str) -> str:
+    """All that a command prints; in a process of its own, as a crawl is."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "gossamer", *arguments],
+        capture_output=True,
+        text=True,
+        env=ours | variables,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.embedded("the stores named here are of another kind")
+def test_a_store_of_another_kind_is_refused_and_the_crawl_goes_on_without_it(small_web: Crawls) -> None:
+    small_web.crawl("--max-pages=5")
+    settings = small_web.data / "crawl.toml"
+    before = settings.read_bytes()
+    variable = {"GOSSAMER_STORE": "redis://:secret@127.0.0.1:1/0"}
+    message = said("resume", str(small_web.data), "--max-pages=6", code=2, **variable)
+    assert "GOSSAMER_STORE" in message
+    assert "unset GOSSAMER_STORE" in message
+    assert "'sqlite'" in message
+    assert "redis://" in message
+    assert "secret" not in message
+    assert settings.read_bytes() == before
+    for command, *rest in (["status"], ["doctor"], ["explain", small_web.graph.home(0)], ["sites"], ["pages"]):
+        said(command, str(small_web.data), *rest, code=0, **variable)
+    assert small_web.resume("--max-pages=6")["pages"] == 6
+
+
+@pytest.mark.embedded("the stores named here are of another kind")
+def test_a_flag_outweighs_the_variable_that_names_another_store(small_web: Crawls) -> None:
+    small_web.crawl("--max-pages=5")
+    variable = {"GOSSAMER_STORE": "postgresql://nobody@127.0.0.1:1/x"}
+    flags = (f"--store={small_web.store}", "--max-pages=6")
+    said("resume", str(small_web.data), *flags, code=0, **variable)
+
+
+@pytest.mark.embedded("its file is removed")
+def test_a_resume_whose_store_cannot_be_opened_keeps_the_settings(small_web: Crawls) -> None:
+    small_web.crawl("--max-pages=5")
+    settings = small_web.data / "crawl.toml"
+    before = settings.read_bytes()
+    for file in small_web.data.glob("frontier.db*"):
+        file.unlink()
+    said("resume", str(small_web.data), "--max-pages=99", "--delay=7", code=3)
+    assert settings.read_bytes() == before
+
+
+def test_a_resume_at_its_limit_says_so_and_more_pages_go_on_from_there(small_web: Crawls) -> None:
+    small_web.crawl("--max-pages=5")
+    at_limit = said("resume", str(small_web.data), code=0)
+    assert "nothing to do: the crawl has 5 pages, and --max-pages counts those of all runs" in at_limit
+    assert f"gossamer resume {small_web.data} --more-pages N" in at_limit
+    more = small_web.resume("--more-pages=3")
+    assert (more["pages"], more["pages_this_run"]) == (8, 3)
+    assert "max_pages = 8\n" in (small_web.data / "crawl.toml").read_text()
+    assert small_web.resume()["pages"] == 8
+
+
+@pytest.mark.parametrize("flags", [["--more-pages=0"], ["--more-pages=3", "--max-pages=9"]])
+def test_more_pages_is_a_number_and_the_only_limit(small_web: Crawls, flags: list[str]) -> None:
+    small_web.crawl("--max-pages=1")
+    assert "--more-pages" in said("resume", str(small_web.data), *flags, code=2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (["--seed-file=/nowhere/seeds"], 2),
+        (["--store=redis://127.0.0.1:1/0", "--store-patience=0"], 3),
+        (["--store=postgresql://nobody@127.0.0.1:1/x", "--store-patience=0"], 3),
+    ],
+)
+@pytest.mark.parametrize("where", ["new", "above/new", "empty"])
+def test_a_start_that_is_refused_leaves_things_as_they_were(
+    tmp_path: Path, flags: list[str], code: int, where: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    said("crawl", "example.org", "--email=a@b.org", f"--data-dir={tmp_path / where}", *flags, code=code)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_directory_with_a_seed_file_of_ones_own_is_no_place_for_a_crawl(tmp_path: Path) -> None:
+    (tmp_path / "seeds").write_text("example.org\n")
+    arguments = ["crawl", f"--seed-file={tmp_path / 'seeds'}", "--email=a@b.org", f"--data-dir={tmp_path}"]
+    assert "not empty" in said(*arguments, code=2)
+    assert (tmp_path / "seeds").read_text() == "example.org\n"
