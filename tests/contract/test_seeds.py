@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import logging
 import random
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -57,6 +58,14 @@ def test_what_was_typed_comes_first_then_the_file(tmp_path: Path) -> None:
         ("https://someone:secret@example.org/", "https://example.org/"),
         ("example.org # a comment", "https://example.org/"),
         ("\ufeffexample.org", "https://example.org/"),
+        ("shop.example/p/3", "https://shop.example/p/3"),
+        ("shop.example/a:b?c=http://d.example/", "https://shop.example/a:b?c=http://d.example/"),
+        ("shop.example?q=1", "https://shop.example/?q=1"),
+        ("example.org:8080", "https://example.org:8080/"),
+        ("localhost:8080/x", "https://localhost:8080/x"),
+        ("[::1]:8080", "https://[::1]:8080/"),
+        ("//shop.example/p", "https://shop.example/p"),
+        ("https://example.org/a,b", "https://example.org/a,b"),
     ],
 )
 def test_a_line_is_a_url_or_a_bare_domain_which_starts_with_https(tmp_path: Path, line: str, seed: str) -> None:
@@ -89,7 +98,20 @@ def test_a_dash_is_standard_input(tmp_path: Path, sent: bytes) -> None:
     assert (tmp_path / "seeds").read_text("ascii") == "https://a.example/\nhttps://b.example/\n"
 
 
-@pytest.mark.parametrize("typed", ["", "#", "two words", "mailto:a@example.org", "a@example.org", "ftp://example.org/"])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "#",
+        "two words",
+        "mailto:a@example.org",
+        "a@example.org",
+        "ftp://example.org/",
+        "tel:123",
+        "images/logo.png",
+        "../a.html",
+    ],
+)
 def test_a_typed_seed_that_is_none_is_an_error_that_names_it(tmp_path: Path, typed: str) -> None:
     with pytest.raises(UsageError, match="is no seed") as caught:
         copied(tmp_path / "seeds", "example.org", typed)
@@ -129,6 +151,31 @@ def test_a_file_without_any_seed_is_an_error_and_leaves_no_copy(tmp_path: Path, 
     seed_file.write_bytes(content)
     with pytest.raises(UsageError, match="sites: no line of it is a seed"):
         copied(tmp_path / "seeds", "example.org", seed_file=seed_file)
+    assert list(tmp_path.iterdir()) == [seed_file]
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a.example\nb.example\n".encode("utf-16"), "UTF-16"),
+        ("a.example\nb.example\n".encode("utf-16-be"), "NUL bytes"),
+        (b"PK\x03\x04\0\0", "NUL bytes"),
+        (b"rank,domain\n1,a.example\n2,b.example\n", "line 1: 'rank,domain' is a line of a table"),
+        (b"# list\n1,a.example\n2,b.example\n", "line 2: '1,a.example' is a line of a table"),
+        (b"\xef\xbb\xbfurl;title\nhttps://a.example/;A\n", "line 1: "),
+        (b"URL\r\nhttps://a.example/\r\n", "line 1: 'URL' is a line of a table"),
+        (b'"https://a.example/","A"\n', "line 1: "),
+    ],
+)
+def test_a_file_of_another_kind_is_one_error_and_no_line_for_each_seed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes, words: str, is_gzipped: bool
+) -> None:
+    seed_file = tmp_path / "sites"
+    seed_file.write_bytes(gzip.compress(content) if is_gzipped else content)
+    with pytest.raises(UsageError, match=re.escape(words)):
+        copied(tmp_path / "seeds", seed_file=seed_file)
+    assert caplog.records == []
     assert list(tmp_path.iterdir()) == [seed_file]
 
 

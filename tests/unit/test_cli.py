@@ -107,12 +107,25 @@ def test_url_prints_what_a_url_is(run: Run) -> None:
 
 
 def test_url_says_why_one_is_refused_and_goes_on(run: Run) -> None:
-    ran = run("url", "--json", "mailto:x", "example.com", "http://example.com/")
+    ran = run("url", "--json", "mailto:x", "a/b", "http://example.com/")
     assert ran.code == 1
     answers = [json.loads(line) for line in ran.out.splitlines()]
     assert [answer.get("refused") for answer in answers] == ["scheme", "not-a-url", None]
     assert "https://" in answers[1]["detail"]
     assert answers[2]["fingerprint"] == f"{13364996003878346283:016x}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("example.org", "https://example.org/"),
+        ("shop.example/p/3", "https://shop.example/p/3"),
+        ("example.org:8080", "https://example.org:8080/"),
+    ],
+)
+def test_url_takes_bare_domains_as_a_crawl_does(run: Run, typed: str, url: str) -> None:
+    ran = run("url", typed)
+    assert (ran.code, ran.out.splitlines()[0]) == (0, url)
 
 
 def test_url_resolves_against_the_base(run: Run) -> None:

@@ -15,6 +15,7 @@ from gossamer.look.explain import explain, explain_refusal
 from gossamer.look.explanation import Explanation
 from gossamer.look.standings import RobotsAccess, RobotsStanding, SiteStanding
 from gossamer.look.wording import counted, duration, what
+from gossamer.seed.typed import with_scheme
 from gossamer.url import Refusal, RefusalReason, canonicalise, redacted
 
 SUMMARY = "Say what became of a URL, or why nothing did: its state, the rule that decided, robots.txt, every attempt."
@@ -44,14 +45,14 @@ SHOWN_ATTEMPTS = 20
 
 def add_arguments(parser: Parser) -> None:
     add_crawl(parser)
-    parser.add_argument("url", metavar="URL", help="a whole URL, in any spelling")
+    parser.add_argument("url", metavar="URL", help="a URL in any spelling, or a bare domain, which gets https")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     data = crawl_of(arguments)
     settings = settings_of(data)
-    typed = arguments.url
+    typed = with_scheme(arguments.url)
     url = canonicalise(typed, None, settings.url)
     if isinstance(url, Refusal):
         if url.reason is RefusalReason.NOT_A_URL:

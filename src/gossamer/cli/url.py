@@ -10,14 +10,19 @@ from gossamer.cli.flags import add_settings, settings
 from gossamer.config import UrlSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.slots import slot_of
+from gossamer.seed.typed import with_scheme
 from gossamer.url import Refusal, Url, canonicalise, redacted
+
+_SCHEME = re.compile(r"\s*[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 SUMMARY = "Show a URL's canonical form, site, host, slot and fingerprint, or why it is refused."
 NOTES = """Exit code 1 if any of them is refused. With --json one object per line."""
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("urls", nargs="+", metavar="URL", help="a URL; - reads them from standard input, one per line")
+    parser.add_argument(
+        "urls", nargs="+", metavar="URL", help="a URL, or a bare domain; - reads them from standard input, one per line"
+    )
     parser.add_argument("--base", metavar="URL", help="the page on which the URLs stand")
     parser.add_argument("--json", action="store_true", help="one JSON object per URL and line")
     add_settings(parser, ["url"])
@@ -28,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     base = base_url(arguments.base, rules, source="--base") if arguments.base is not None else None
     refused = False
     for reference in _references(arguments.urls):
-        found = canonicalise(reference, base, rules)
+        found = canonicalise(with_scheme(reference) if base is None else reference, base, rules)
         refused |= isinstance(found, Refusal)
         facts = _facts(found, rules)
-        if base is None and not re.match(r"\s*[a-z][a-z0-9+.-]*:", reference, re.IGNORECASE):
+        if isinstance(found, Refusal) and base is None and not _SCHEME.match(reference):
             facts["detail"] = f"{facts['detail']}; write it with http:// or https://, or give its page with --base"
         if arguments.json:
             print(json.dumps({"input": redacted(reference)} | facts))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from gossamer.config import UrlSettings
 from gossamer.errors import UsageError
+from gossamer.seed.formats import TABLE_ADVICE, is_table, what_is_no_text
+from gossamer.seed.typed import with_scheme
 from gossamer.url import Refusal, RefusalReason, Url, canonicalise, redacted
 
 _log = logging.getLogger("gossamer.seed")
@@ -20,6 +22,8 @@ _log = logging.getLogger("gossamer.seed")
 _LONGEST_LINE_BYTES = 1 << 20
 #: Enough to see what is wrong with a file. The others are counted.
 _LOGGED_BAD_LINES = 20
+#: The first of these tell what kind of file it is.
+_LOOKED_AT_BYTES = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
 _STDIN = 0
 
@@ -55,7 +59,7 @@ def read_seed(text: str, settings: UrlSettings) -> Url | Refusal | None:
 
     A `#` begins a comment wherever it stands: what it would cut off a URL is the fragment, which is no part of it.
     """
-    text = text.partition("#")[0].strip("\ufeff \t\r\n")
+    text = with_scheme(text.partition("#")[0])
     if not text:
         return None
     if "/" in text or ":" in text:
@@ -79,7 +83,10 @@ def _file_seeds(file: str, settings: UrlSettings) -> Iterator[Url]:
     seeds = bad_lines = 0
     for number, line in enumerate(_lines(file), start=1):
         try:
-            url = read_seed(line.decode(), settings)
+            text = line.decode()
+            if not seeds and not bad_lines and is_table(text):
+                raise UsageError(f"{file}, line {number}: {text.strip()!r:.100} is a line of a table; {TABLE_ADVICE}")
+            url = read_seed(text, settings)
         except UnicodeDecodeError:
             url = Refusal(RefusalReason.NOT_A_URL, "it is not UTF-8")
         if isinstance(url, Url):
@@ -103,6 +110,9 @@ def _lines(file: str) -> Iterator[bytes]:
             is_gzip = raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
             stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             with stream:
+                wrong = what_is_no_text(stream.peek(_LOOKED_AT_BYTES)[:_LOOKED_AT_BYTES])
+                if wrong is not None:
+                    raise UsageError(f"{file}: {wrong}")
                 while line := stream.readline(_LONGEST_LINE_BYTES):
                     yield line
                     while line and not line.endswith(b"\n"):
