@@ -13,17 +13,15 @@ import msgspec
 from msgspec import Meta
 
 from gossamer.errors import UsageError
+from gossamer.setting_types import COMMON, WORDING, Bytes, Patterns, Seconds, Words
 
 SiteKey = Literal["domain", "host"]
 Scope = Literal["any", "seeds"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-#: In Meta.extra: what is allowed, where the type alone does not say it.
-WORDING = "wording"
-SIZE_WORDING = "a number of bytes, at least 1, such as 1048576 or 1MiB"
-SIZE_OR_NONE_WORDING = "a number of bytes, such as 1048576 or 1MiB; 0 is none"
-PATTERN_WORDING = "a regular expression of RE2"
 #: The most that a visit can receive beside its page: robots.txt with its redirects (7 MiB), and one read.
 ROBOTS_ALLOWANCE_BYTES = 8 << 20
+#: A `*` is a character of tokens elsewhere, and would then match only itself.
+_MEDIA_TYPE = r"(\*/\*|[\w!#$&^.+-]+/([\w!#$&^.+-]+|\*))"
 _ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}"
 
 
@@ -32,6 +30,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     email: Annotated[
         str,
+        COMMON,
         Meta(
             pattern=r"^([!-?A-~]+@[!-?A-~]+)?\Z",
             description="Address at which a site's owner reaches whoever runs the crawl.",
@@ -40,6 +39,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     contact: Annotated[
         str,
+        COMMON,
         Meta(
             pattern=r"^(https?://[!-~]+)?\Z",
             description="Page that says what the crawl is for and how to be left out of it.",
@@ -85,25 +85,21 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Annotated[
         Scope,
+        COMMON,
         Meta(description="Follow links to any site, or only to sites that were seeded."),
     ] = "any"
     max_depth: Annotated[
-        int, Meta(ge=-1, description="Most links between a seed and a page; 0 is the seeds alone, -1 is no limit.")
+        int,
+        COMMON,
+        Meta(ge=-1, description="Most links between a seed and a page; 0 is the seeds alone, -1 is no limit."),
     ] = -1
     max_hops: Annotated[int, Meta(ge=0, le=20, description="Most redirects in a row.")] = 5
     include: Annotated[
-        str,
-        Meta(
-            description="Admit only URLs in which this is found; seeds are always admitted.",
-            extra={WORDING: PATTERN_WORDING},
-        ),
-    ] = ""
-    exclude: Annotated[
-        str,
-        Meta(description="Admit no URL in which this is found.", extra={WORDING: PATTERN_WORDING}),
-    ] = ""
+        Patterns, COMMON, Meta(description="Admit only URLs in which one of these is found; seeds are always admitted.")
+    ] = ()
+    exclude: Annotated[Patterns, COMMON, Meta(description="Admit no URL in which one of these is found.")] = ()
     skip_extensions: Annotated[
-        str,
+        Words,
         Meta(
             description="Endings of paths that are not asked for.",
             extra={WORDING: "endings without their dot, with spaces between them"},
@@ -135,13 +131,12 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, description="Most URLs that wait in one site's queue; more are counted and left out.")
     ] = 1_000_000
     max_site_queue_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=1,
             description="Bounds the bytes of one site's queue: a URL is counted and left out if the number of URLs"
             " queued, plus one, times its length is more than this. With the default limits the URLs of a queue take at"
             " most five times this together.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = 64 << 20
 
@@ -150,24 +145,24 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a site is left in peace."""
 
     delay_seconds: Annotated[
-        float,
-        Meta(ge=0, le=86400, description="Seconds from the end of a request to a site to the start of the next one."),
+        Seconds,
+        COMMON,
+        Meta(ge=0, le=86400, description="Time from the end of a request to a site to the start of the next one."),
     ] = msgspec.field(default=70.0, name="delay")
     max_crawl_delay_seconds: Annotated[
-        float,
+        Seconds,
         Meta(
             ge=0,
             le=86400,
-            description="URLs of an origin whose robots.txt asks for a longer Crawl-delay, in seconds, are dropped.",
+            description="URLs of an origin whose robots.txt asks for a longer Crawl-delay are dropped.",
         ),
     ] = msgspec.field(default=300.0, name="max_crawl_delay")
     backoff_seconds: Annotated[
-        float,
+        Seconds,
         Meta(
             ge=0.01,
             le=3600,
-            description="First wait after a site failed or an origin was busy, in seconds; each failure in a row"
-            " doubles it.",
+            description="First wait after a site failed or an origin was busy; each failure in a row doubles it.",
         ),
     ] = msgspec.field(default=30.0, name="backoff")
     max_failures: Annotated[
@@ -183,11 +178,11 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=100, description="Most attempts at one URL that fails for a passing reason.")
     ] = 3
     address_gap_seconds: Annotated[
-        float,
+        Seconds,
         Meta(
             ge=0,
             le=3600,
-            description="Seconds between the beginnings of two visits to servers of one network (the /24 of an IPv4"
+            description="Time between the beginnings of two visits to servers of one network (the /24 of an IPv4"
             " address, the /64 of an IPv6 address), however many sites they have; 0 is none. Ten visits a second keep a"
             " small shared server alive; a content delivery network has thousands of such networks, so a broad crawl is"
             " not limited by it.",
@@ -208,10 +203,12 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How requests are made."""
 
     num_fetcher_processes: Annotated[
-        int, Meta(ge=0, le=1024, description="Fetcher processes, the leader included; 0 chooses by the processors.")
+        int,
+        COMMON,
+        Meta(ge=0, le=1024, description="Fetcher processes, the leader included; 0 chooses by the processors."),
     ] = 0
     fetcher_workers: Annotated[
-        int, Meta(ge=1, le=100_000, description="Most requests at once, of each fetcher process.")
+        int, COMMON, Meta(ge=1, le=100_000, description="Most requests at once, of each fetcher process.")
     ] = 500
     verify_tls: Annotated[bool, Meta(description="Fetch nothing from a site whose certificate is not valid.")] = False
     allow_private_addresses: Annotated[
@@ -222,7 +219,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     blocked_ports: Annotated[
-        str,
+        Words,
         Meta(
             pattern=r"^\s*(\d{1,5}(-\d{1,5})?(\s+|\Z))*\Z",
             description="URLs with these ports are not fetched: the bad ports of the Fetch standard, which browsers"
@@ -253,45 +250,46 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     media_types: Annotated[
-        str,
+        Words,
+        COMMON,
         Meta(
-            description="Media types that are downloaded.",
-            extra={WORDING: "media types with spaces between them"},
+            pattern=rf"^({_MEDIA_TYPE}( {_MEDIA_TYPE})*)?\Z",
+            description="Media types that are downloaded; `image/*` is every image, `*/*` is everything.",
+            extra={WORDING: "media types such as text/html, image/* or */*, with spaces between them"},
         ),
     ] = "text/html application/xhtml+xml text/plain"
-    fetch_timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds for a whole request.")] = (
+    fetch_timeout_seconds: Annotated[Seconds, Meta(gt=0, le=3600, description="Longest time for a whole request.")] = (
         msgspec.field(default=60.0, name="fetch_timeout")
     )
     visit_timeout_seconds: Annotated[
-        float,
+        Seconds,
         Meta(
             gt=0,
             le=3600,
-            description="Seconds for a whole visit: robots.txt with its redirects, if it is asked for, and the page.",
+            description="Longest time for a visit: robots.txt with its redirects, if it is asked for, and the page.",
         ),
     ] = msgspec.field(default=90.0, name="visit_timeout")
-    dns_timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Seconds for resolving a name.")] = (
+    dns_timeout_seconds: Annotated[Seconds, Meta(gt=0, le=600, description="Longest time for resolving a name.")] = (
         msgspec.field(default=10.0, name="dns_timeout")
     )
     connect_timeout_seconds: Annotated[
-        float, Meta(gt=0, le=600, description="Seconds for connecting to one address.")
+        Seconds, Meta(gt=0, le=600, description="Longest time for connecting to one address.")
     ] = msgspec.field(default=10.0, name="connect_timeout")
-    tls_timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Seconds for the TLS handshake.")] = (
+    tls_timeout_seconds: Annotated[Seconds, Meta(gt=0, le=600, description="Longest time for the TLS handshake.")] = (
         msgspec.field(default=10.0, name="tls_timeout")
     )
     header_timeout_seconds: Annotated[
-        float, Meta(gt=0, le=600, description="Seconds from the request to the end of the answer's head.")
+        Seconds, Meta(gt=0, le=600, description="Longest time from the request to the end of the answer's head.")
     ] = msgspec.field(default=15.0, name="header_timeout")
     min_rate_bytes: Annotated[
-        int, Meta(ge=0, description="Fewest bytes a second that a body must come with after its first ten seconds.")
+        Bytes, Meta(ge=0, description="Fewest bytes a second that a body must come with after its first ten seconds.")
     ] = msgspec.field(default=1024, name="min_rate")
     max_in_flight_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=1,
             description="Most bytes of bodies that each fetcher process holds in memory, from being received until they"
             " are written to the spool. When it is used up, connections are not read until there is room.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = 256 << 20
 
@@ -309,12 +307,11 @@ class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 6_000
     spool_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=1 << 20,
             description="Bytes waiting to be parsed above which fetchers stop; they slow down from a third of it. The"
             " spool as a whole exceeds it by one segment of each fetcher at most.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = 1 << 30
 
@@ -330,25 +327,24 @@ class ParseSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 80
 
     max_body_bytes: Annotated[
-        int,
+        Bytes,
+        COMMON,
         Meta(
             ge=1,
             description="Most bytes of a body, both as received and after its content encoding is undone.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = msgspec.field(default=10 << 20, name="max_body")
     max_parse_bytes: Annotated[
-        int,
-        Meta(ge=1, description="Most bytes of a decoded body that are parsed.", extra={WORDING: SIZE_WORDING}),
+        Bytes,
+        Meta(ge=1, description="Most bytes of a decoded body that are parsed."),
     ] = 1 << 20
     max_links: Annotated[int, Meta(ge=0, description="Most links taken from one page; the others are counted.")] = 6000
     max_link_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=1,
             description="Most bytes of the URLs, taken together, that one page offers to the frontier; the others are"
             " counted and left out. 6,000 links of usual length come to less.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = 512 << 10
     text: Annotated[bool, Meta(description="Compute a page's plain text and main text.")] = True
@@ -359,6 +355,7 @@ class SinkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     sinks: Annotated[
         str,
+        COMMON,
         Meta(
             pattern=r"^(warc|pages|log)(,(warc|pages|log))*\Z",
             description="What is written: archives with their index, pages with their text as a table, a row for every"
@@ -367,11 +364,10 @@ class SinkSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "warc,pages,log"
     warc_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=1,
             description="An archive file that has come to so many bytes is closed at the next commit.",
-            extra={WORDING: SIZE_WORDING},
         ),
     ] = 1_000_000_000
     commit_pages: Annotated[
@@ -384,8 +380,8 @@ class SinkSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 1_000
     commit_interval_seconds: Annotated[
-        float,
-        Meta(gt=0, description="Seconds after which a parser commits what it has, in a slow crawl."),
+        Seconds,
+        Meta(gt=0, description="Time after which a parser commits what it has, in a slow crawl."),
     ] = msgspec.field(default=120.0, name="commit_interval")
 
 
@@ -394,6 +390,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     store: Annotated[
         str,
+        COMMON,
         Meta(
             pattern=r"^(sqlite|(rediss?|unix|postgres(ql)?)://[!-~]+)\Z",
             description="Where the frontier is kept: in the data directory, or on a server. A URL with a password is"
@@ -405,7 +402,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=1000, description="Most connections of each process to the store's server.")
     ] = 4
     store_patience_seconds: Annotated[
-        float,
+        Seconds,
         Meta(
             ge=0,
             description="How long the start of a crawl waits for a server that does not answer. Once it has answered,"
@@ -429,27 +426,25 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When the crawl ends, and what is logged."""
 
     max_pages: Annotated[
-        int, Meta(ge=0, description="Stop after so many pages, over all runs of the crawl; 0 is no limit.")
+        int, COMMON, Meta(ge=0, description="Stop after so many pages, over all runs of the crawl; 0 is no limit.")
     ] = 0
     max_duration_seconds: Annotated[
-        float, Meta(ge=0, description="Stop this run after so many seconds; 0 is no limit.")
+        Seconds, COMMON, Meta(ge=0, description="Stop this run after so much time; 0 is no limit.")
     ] = msgspec.field(default=0.0, name="max_duration")
     min_free_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=0,
-            description="Free space of the data directory's disk below which no URL is leased.",
-            extra={WORDING: SIZE_OR_NONE_WORDING},
+            description="Free space of the data directory's disk below which no URL is leased; 0 is no limit.",
         ),
     ] = msgspec.field(default=256 << 20, name="min_free")
     log_level: Annotated[LogLevel, Meta(description="What is written to the log files of the processes.")] = "info"
     log_bytes: Annotated[
-        int,
+        Bytes,
         Meta(
             ge=0,
             description="Size at which a process puts its log file aside and begins another; four are kept. 0 leaves"
             " that to logrotate.",
-            extra={WORDING: SIZE_OR_NONE_WORDING},
         ),
     ] = 16 << 20
 
@@ -458,7 +453,9 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a crawl that runs can be looked at. A port that is taken gives way to one of the next twenty."""
 
     ui_port: Annotated[
-        int, Meta(ge=0, le=65535, description="Port of the dashboard, on this machine alone; 0 is no dashboard.")
+        int,
+        COMMON,
+        Meta(ge=0, le=65535, description="Port of the dashboard, on this machine alone; 0 is no dashboard."),
     ] = 8470
     metrics_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the metrics for Prometheus; 0 is no metrics.")

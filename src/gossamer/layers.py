@@ -4,23 +4,25 @@ The layers arrive as plain mappings: reading files and the environment is the co
 last layer that gives it counts.
 """
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, get_args
+from unicodedata import category
 
 import msgspec
 from msgspec import Meta
 
-from gossamer.config import PATTERN_WORDING, SIZE_OR_NONE_WORDING, SIZE_WORDING, WORDING, Settings
+from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.patterns import compile_pattern
+from gossamer.setting_types import COMMON, WORDING, Kind
+from gossamer.spelling import closest
+from gossamer.units import DURATION_EXAMPLES, SIZE_EXAMPLES, read_bytes, read_seconds, written_bytes, written_seconds
 from gossamer.url import redacted
 
-_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_SIZE = re.compile(r"\s*(\d{1,15})\s*([a-zA-Z]*)\s*", re.ASCII)
+_PLACEHOLDERS = {Kind.DURATION: "DURATION", Kind.SIZE: "SIZE", Kind.PATTERNS: "PATTERN"}
 
 #: Environment variables with our prefix that are not settings: the launcher and the tests read them.
 RESERVED_VARIABLES = re.compile(r"GOSSAMER_(PYTHON|TEST_\w+)")
@@ -36,6 +38,9 @@ class Setting(msgspec.Struct, frozen=True):
     allowed: str
     type: Any
     """Its annotation, by which values are converted and judged."""
+    kind: Kind | None = None
+    is_common: bool = False
+    """Whether it is one of those that `--help` shows."""
 
     @property
     def variable(self) -> str:
@@ -50,33 +55,64 @@ class Setting(msgspec.Struct, frozen=True):
         return get_args(self.type)[0] is bool
 
     @property
-    def is_size(self) -> bool:
-        return self.allowed in {SIZE_WORDING, SIZE_OR_NONE_WORDING}
+    def is_list(self) -> bool:
+        """Whether its flag may be repeated."""
+        return self.kind is Kind.PATTERNS
 
     @property
     def placeholder(self) -> str:
         """What stands behind the flag in a command's help."""
         base = get_args(self.type)[0]
-        if self.is_size:
-            return "BYTES"
-        if base in {int, float}:
-            return "N" if base is int else "SECONDS"
-        return "|".join(get_args(base)) or self.name.upper()
+        if self.kind in _PLACEHOLDERS:
+            return _PLACEHOLDERS[self.kind]
+        return "N" if base is int else "|".join(get_args(base)) or self.name.upper()
+
+    @property
+    def shown_default(self) -> str:
+        """For the help and the manual: as it may be given."""
+        if self.kind is Kind.DURATION:
+            return written_seconds(self.default)
+        return written_bytes(self.default) if self.kind is Kind.SIZE else show(self.default)
 
     def read(self, value: object, source: str, *, typed: bool) -> Any:
         """`value` as this setting's type. Flags and the environment hold only text; a TOML file is `typed`."""
         try:
-            size = _size(value) if self.is_size and isinstance(value, str) else value
-            read = msgspec.convert(size, self.type, strict=typed)
-            if self.allowed == PATTERN_WORDING and read:
-                compile_pattern(read)
+            read = msgspec.convert(self._plain(value), self.type, strict=typed)
             if isinstance(read, float) and not math.isfinite(read):
                 raise ValueError(read)  # noqa: TRY301 (msgspec's bounds let "nan" pass)
-            return read  # noqa: TRY300
-        except (ValueError, UsageError) as error:
-            shown = redacted(value) if isinstance(value, str) else value
-            allowed = error if isinstance(error, UsageError) else f"allowed: {self.allowed}"
-            raise UsageError(f"{source}: {shown!r:.200} is not a value for {self.name}; {allowed}") from None
+        except ValueError:
+            raise self._refusal(value, source, f"allowed: {self.allowed}") from None
+        for text in read if self.is_list else [read] if isinstance(read, str) else []:
+            try:
+                _refuse_control_characters(text)
+                if self.kind is Kind.PATTERNS:
+                    compile_pattern(text)
+            except UsageError as error:
+                raise self._refusal(text, source, str(error)) from None
+        return read
+
+    def _plain(self, value: object) -> object:
+        """What people write, as what the type is converted from; what makes no sense stays, to be refused."""
+        if self.kind is Kind.PATTERNS and isinstance(value, list | tuple):
+            return [pattern for pattern in value if pattern != ""]
+        if not isinstance(value, str):
+            return value
+        if self.kind is Kind.PATTERNS:
+            return [value] if value else []
+        if self.kind is Kind.WORDS:
+            return " ".join(value.split())
+        number = None
+        if self.kind is Kind.DURATION:
+            number = read_seconds(value)
+        elif self.kind is Kind.SIZE:
+            number = read_bytes(value)
+        elif value.lower() in get_args(get_args(self.type)[0]):
+            return value.lower()
+        return value if number is None else number
+
+    def _refusal(self, value: object, source: str, reason: str) -> UsageError:
+        shown = redacted(value) if isinstance(value, str) else value
+        return UsageError(f"{source}: {shown!r:.200} is not a value for {self.name}; {reason}")
 
 
 @cache
@@ -85,14 +121,18 @@ def settings_by_name() -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for section in msgspec.structs.fields(Settings):
         for field in msgspec.structs.fields(section.type):
-            base, meta = get_args(field.type)
+            base, *marks = get_args(field.type)
+            meta = next(mark for mark in marks if isinstance(mark, Meta))
+            kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
             found[field.encode_name] = Setting(
                 section=section.name,
                 name=field.encode_name,
                 default=field.default,
-                description=meta.description,
-                allowed=_allowed(base, meta),
+                description=str(meta.description),
+                allowed=_allowed(base, kind, meta),
                 type=field.type,
+                kind=kind,
+                is_common=COMMON in marks,
             )
     return found
 
@@ -113,15 +153,18 @@ def toml_layer(document: Mapping[str, Any], file: str) -> Layer:
     known = settings_by_name()
     sections = list(dict.fromkeys(setting.section for setting in known.values()))
     for section, table in document.items():
+        if section in known and not isinstance(table, dict):
+            belongs = known[section].section
+            raise UsageError(f"{file}: {section} is a setting of [{belongs}]; write it below a line [{belongs}]")
         if section not in sections:
-            raise UsageError(f"{file}: unknown section [{section}]{_nearest(section, sections)}")
+            raise UsageError(f"{file}: unknown section [{section}]{_suggestion(section, sections)}")
         if not isinstance(table, dict):
             raise UsageError(f"{file}: {section} = {table!r:.200} is not a section; write [{section}] on its own line")
         names = [name for name, setting in known.items() if setting.section == section]
         for name, value in table.items():
             source = f"{file} [{section}] {name}"
             if name not in names:
-                elsewhere = f"; it belongs into [{known[name].section}]" if name in known else _nearest(name, names)
+                elsewhere = f"; it belongs into [{known[name].section}]" if name in known else _suggestion(name, names)
                 raise UsageError(f"{source}: unknown setting{elsewhere}")
             layer[name] = Given(known[name].read(value, source, typed=True), source)
     return layer
@@ -135,13 +178,15 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
         if not variable.startswith("GOSSAMER_") or RESERVED_VARIABLES.fullmatch(variable):
             continue
         if variable not in by_variable:
-            raise UsageError(f"{variable}={redacted(value)!r:.200}: unknown variable{_nearest(variable, by_variable)}")
+            nearest = closest(variable, by_variable)
+            suggestion = f"did you mean {nearest}?" if nearest else "`gossamer settings --reference` lists them all"
+            raise UsageError(f"{variable}={redacted(value)!r:.200}: unknown variable; {suggestion}")
         setting = by_variable[variable]
         layer[setting.name] = Given(setting.read(value, variable, typed=False), variable)
     return layer
 
 
-def flag_layer(flags: Mapping[str, str | bool]) -> Layer:
+def flag_layer(flags: Mapping[str, str | bool | list[str]]) -> Layer:
     """The settings among the command line's flags, by name."""
     layer: dict[str, Given] = {}
     for name, value in flags.items():
@@ -174,31 +219,37 @@ def reference() -> str:
         for setting in settings_by_name().values():
             if setting.section == section.name:
                 names = f"`{setting.name}`<br>`{setting.variable}`<br>`{setting.flag}`"
-                lines.append(f"| {names} | `{show(setting.default)}` | {setting.allowed} | {setting.description} |")
+                lines.append(f"| {names} | `{setting.shown_default}` | {setting.allowed} | {setting.description} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _allowed(base: Any, meta: Meta) -> str:
+def _allowed(base: Any, kind: Kind | None, meta: Meta) -> str:
     if meta.extra:
         return str(meta.extra[WORDING])
     if base is bool:
         return "true or false"
-    if base in {int, float}:
-        kind = "a whole number" if base is int else "a number"
-        least = f"at least {meta.ge}" if meta.ge is not None else f"over {meta.gt}"
-        return f"{kind}, {least}" + (f" and at most {meta.le}" if meta.le is not None else "")
-    return " or ".join(get_args(base))
+    if kind is Kind.PATTERNS:
+        return "a regular expression of RE2, or a list of them"
+    if kind is Kind.DURATION:
+        return f"a duration such as {DURATION_EXAMPLES}; {_bounds(meta, written_seconds)}"
+    if kind is Kind.SIZE:
+        return f"a size such as {SIZE_EXAMPLES}; {_bounds(meta, written_bytes)}"
+    return f"a whole number, {_bounds(meta, str)}" if base is int else " or ".join(get_args(base))
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {matches[0]}?" if matches else f"; known are {', '.join(known)}"
+def _bounds(meta: Meta, written: Callable[[Any], str]) -> str:
+    least = f"at least {written(meta.ge)}" if meta.ge is not None else f"over {written(meta.gt)}"
+    return least + (f" and at most {written(meta.le)}" if meta.le is not None else "")
 
 
-def _size(text: str) -> int | str:
-    """`1MiB` as a number; what is no size comes back as it was, to be refused as such."""
-    match = _SIZE.fullmatch(text)
-    if match is None or match[2].lower() not in _SIZE_UNITS:
-        return text
-    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    nearest = closest(word, known)
+    return f"; did you mean {nearest}?" if nearest else f"; known are {', '.join(known)}"
+
+
+def _refuse_control_characters(text: str) -> None:
+    """They would end a header's line or make the settings file unreadable, and no setting has a use for one."""
+    for place, character in enumerate(text, start=1):
+        if category(character) in {"Cc", "Cs"}:
+            raise UsageError(f"character {place} of it is U+{ord(character):04X}: write it without control characters")

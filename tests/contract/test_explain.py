@@ -149,7 +149,7 @@ def test_a_page_is_fetched_with_its_status_time_and_place() -> None:
 
 
 def test_a_page_whose_rules_have_changed_since_is_still_fetched_and_the_rules_now_are_told() -> None:
-    found = finished(row(status=200), settings=scope(exclude="page"))
+    found = finished(row(status=200), settings=scope(exclude=("page",)))
     assert found.verdict is Verdict.FETCHED
     assert found.rules_now is not None
     assert found.rules_now.reason is Reason.EXCLUDED
@@ -400,8 +400,8 @@ def test_while_seeds_are_loaded_an_unseen_url_may_be_one() -> None:
 REFUSALS = [
     (LINK, scope(scope="seeds"), site(), Reason.SCOPE, "scope is seeds"),
     (LINK, scope(scope="seeds"), None, Reason.SCOPE, "scope is seeds"),
-    (LINK, scope(include="other"), site(), Reason.NOT_INCLUDED, "include is 'other'"),
-    (LINK, scope(exclude="pag."), site(), Reason.EXCLUDED, "exclude is 'pag.'"),
+    (LINK, scope(include=("other",)), site(), Reason.NOT_INCLUDED, "include is 'other'"),
+    (LINK, scope(exclude=("pag.",)), site(), Reason.EXCLUDED, "exclude is 'pag.'"),
     ("https://a.example/x.PDF", SETTINGS, None, Reason.EXTENSION, "skip_extensions has 'pdf'"),
     (f"https://a.example{'/a/b' * 4}/", SETTINGS, None, Reason.PATH_REPEATS, "'a' stands 4 times"),
     (

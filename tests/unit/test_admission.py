@@ -70,7 +70,7 @@ def test_an_entry_excludes_what_it_names_and_nothing_else(entry: str, url: str, 
 
 
 def test_what_is_excluded_by_a_pattern_may_not_be_requested_and_what_is_too_deep_may() -> None:
-    rules = rules_with("other.example", scope=ScopeSettings(exclude="/search", max_depth=0, include="/nothing"))
+    rules = rules_with("other.example", scope=ScopeSettings(exclude=("/search",), max_depth=0, include=("/nothing",)))
     assert rules.excludes("https://example.org/search?q=1", "example.org")
     assert rules.excludes("https://www.other.example/", "other.example")
     assert not rules.excludes("https://example.org/robots.txt", "example.org")
@@ -163,21 +163,21 @@ def test_redirects_in_a_row_are_bounded_for_seeds_too(hops: int, reason: Reason 
 
 
 def test_include_keeps_out_what_it_is_not_found_in_except_seeds() -> None:
-    rules = rules_with(scope=ScopeSettings(include=r"/news/\d+"))
+    rules = rules_with(scope=ScopeSettings(include=(r"/news/\d+",)))
     assert verdict(rules, "https://example.org/news/1") is None
     assert verdict(rules, "https://example.org/news/") is Reason.NOT_INCLUDED
     assert verdict(rules, "https://example.org/news/", is_seed=True) is None
 
 
 def test_exclude_keeps_out_what_it_is_found_in_seeds_included() -> None:
-    rules = rules_with(scope=ScopeSettings(exclude=r"[?&]sort="))
+    rules = rules_with(scope=ScopeSettings(exclude=(r"[?&]sort=",)))
     assert verdict(rules, "https://example.org/?sort=up") is Reason.EXCLUDED
     assert verdict(rules, "https://example.org/?sort=up", is_seed=True) is Reason.EXCLUDED
     assert verdict(rules, "https://example.org/sort") is None
 
 
 def test_a_blocked_site_is_named_as_such_whatever_else_is_wrong_with_the_url() -> None:
-    rules = rules_with("example.org", scope=ScopeSettings(max_depth=0, include="x", exclude="pdf"))
+    rules = rules_with("example.org", scope=ScopeSettings(max_depth=0, include=("x",), exclude=("pdf",)))
     assert verdict(rules, "https://example.org/a.pdf", depth=9, hops=9) is Reason.BLOCKED_SITE
 
 

@@ -102,7 +102,7 @@ def test_a_nofollow_link_is_left_alone_and_counted() -> None:
 
 
 def test_what_is_not_offered_is_counted_by_its_reason() -> None:
-    source = candidates(ScopeSettings(exclude="/private/"))
+    source = candidates(ScopeSettings(exclude=("/private/",)))
     links = (link("mailto:x@a.test"), link("http://["), link("/" + "x" * 3000), link("/photo.jpg"), link("/private/x"))
     assert offered(source, *links) == []
     assert source.refused == {

@@ -34,11 +34,23 @@ def data(tmp_path: Path) -> DataDirectory:
 def test_settings_come_back_as_they_were_written(data: DataDirectory) -> None:
     settings = Settings(
         identity=IdentitySettings(email="a@b.org"),
-        scope=ScopeSettings(include=r'^https://[^"\\]+/é\d{2}$', max_depth=3),
+        scope=ScopeSettings(include=(r'^https://[^"\\]+/é\d{2}$',), max_depth=3),
         parse=ParseSettings(max_body_bytes=12345, text=False),
     )
     data.write_settings(settings)
     assert layers.combine([data.read_settings()]) == settings
+
+
+def test_the_settings_of_the_version_before_are_read(data: DataDirectory) -> None:
+    """It had one pattern each, as text, and left an empty one out."""
+    data.settings_file.write_text(
+        '[scope]\ninclude = "/news/"\n# exclude = ""\n[politeness]\ndelay = 70.0\n[parse]\nmax_body = 10485760\n',
+        "utf-8",
+    )
+    settings = layers.combine([data.read_settings()])
+    assert (settings.scope.include, settings.scope.exclude) == (("/news/",), ())
+    assert settings.politeness == Settings().politeness
+    assert settings.parse == Settings().parse
 
 
 def test_a_crawl_that_is_being_run_is_refused_by_name_of_its_leader(data: DataDirectory) -> None:

@@ -13,7 +13,7 @@ from gossamer.cli.main import main
 from gossamer.config import ScopeSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import AdmissionRules, Exclusions
-from gossamer.patterns import compile_pattern
+from gossamer.patterns import compile_pattern, compile_patterns
 from gossamer.records import Reason
 
 #: As people write them.
@@ -40,7 +40,7 @@ def test_one_link_cannot_hold_up_a_pattern_that_backtracks() -> None:
     assert not is_found("/" + "a" * 60 + "!")
     assert not is_found("/" + "a" * 60_000 + "!")
     assert is_found("/" + "a" * 60_000 + ".pdf")
-    rules = AdmissionRules(ScopeSettings(exclude=r"/([a-z]+/?)+\.pdf$"), Exclusions())
+    rules = AdmissionRules(ScopeSettings(exclude=(r"/([a-z]+/?)+\.pdf$",)), Exclusions())
     assert rules.judge(f"http://a.test/{'a' * 60}!", "a.test", 1, 0, is_seed=False) is None
     assert rules.judge(f"http://a.test/{'a' * 60}.pdf", "a.test", 1, 0, is_seed=True) is Reason.EXCLUDED
 
@@ -85,6 +85,39 @@ def test_what_re2_cannot_match_is_refused_with_the_reason_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (r"/(?!x)", "invalid perl operator (?! at character 2 (look-around"),
+        (r"\(?!a(?!b)", "invalid perl operator (?! at character 6 (look-around"),
+        (r"é/(a)/\1", r"invalid escape sequence \1 at character 7 (look-around"),
+        (r"x[z-a]", "invalid character class range z-a at character 3"),
+        (r"ab*c**", "bad repetition operator ** at character 5"),
+        (r"a(b(c)", "missing ) for the ( at character 2"),
+        (r"\([(]\Q(\E(", "missing ) for the ( at character 11"),
+        (r"ab)c", "unexpected ) at character 3"),
+        (r"ab[c", "missing ] [c at character 3"),
+        (r"/a{,3}/", "{,3} as a repetition at character 3: write {0,3}"),
+        (r"\.pdf\Z", r"\Z at character 6: write $"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_where(pattern: str, words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        compile_pattern(pattern)
+
+
+def test_unsupported_forms_are_spoken_of_only_where_there_is_one() -> None:
+    with pytest.raises(UsageError, match=r"character 1$"):
+        compile_pattern("(")
+
+
+def test_a_url_is_judged_by_each_of_several_patterns() -> None:
+    rules = AdmissionRules(ScopeSettings(include=("/a", "/b"), exclude=("z$", "y$")), Exclusions())
+    judged = [rules.judge(f"http://s.test{path}", "s.test", 1, 0, is_seed=False) for path in ("/a", "/b", "/c", "/by")]
+    assert judged == [None, None, Reason.NOT_INCLUDED, Reason.EXCLUDED]
+    assert compile_patterns(()) is None
+
+
 @pytest.mark.parametrize("pattern", [r"\{,3\}", r"\\Z", r"a{0,3}", r"a{3,}"])
 def test_what_only_looks_like_what_is_refused_is_taken(pattern: str) -> None:
     assert compile_pattern(pattern)("x/{,3}/\\Z/aaa")
@@ -118,7 +151,7 @@ def test_the_library_is_loaded_only_if_there_is_a_pattern() -> None:
         flag_layer({"include": "", "exclude": ""})
         AdmissionRules(ScopeSettings(), Exclusions())
         assert "re2" not in sys.modules
-        AdmissionRules(ScopeSettings(include="x"), Exclusions())
+        AdmissionRules(ScopeSettings(include=("x",)), Exclusions())
         assert "re2" in sys.modules
         """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -55,7 +55,9 @@ class Fetcher:
 
     def __init__(self, web: Web, *excluded: str, gap: float = 0.0, pattern: str = "") -> None:
         self.web = web
-        self.rules = AdmissionRules(ScopeSettings(exclude=pattern), Exclusions(frozenset(excluded)))
+        self.rules = AdmissionRules(
+            ScopeSettings(exclude=(pattern,) if pattern else ()), Exclusions(frozenset(excluded))
+        )
         self.addresses = ServerAddresses(gap_seconds=gap, concurrency=1 if gap else 0, share=1.0)
         clock = StoreClock()
         clock.sample(0.0, asked_at=0.0, answered_at=0.0)

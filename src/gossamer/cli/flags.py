@@ -28,10 +28,18 @@ def add_settings(parser: Parser, sections: Sequence[str]) -> None:
 
 def add_setting(group: argparse._ArgumentGroup, setting: layers.Setting) -> None:
     # A percent sign in help text is argparse's own.
-    help_text = f"{setting.description} [{layers.show(setting.default)}]".replace("%", "%%")
+    help_text = f"{setting.description} [{setting.shown_default}]".replace("%", "%%")
     if setting.is_switch:
         group.add_argument(
             setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help_text
+        )
+    elif setting.is_list:
+        group.add_argument(
+            setting.flag,
+            dest=setting.name,
+            action="append",
+            metavar=setting.placeholder,
+            help=f"{help_text}; may be repeated",
         )
     else:
         group.add_argument(setting.flag, dest=setting.name, metavar=setting.placeholder, help=help_text)

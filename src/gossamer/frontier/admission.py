@@ -17,7 +17,7 @@ from gossamer.config import ScopeSettings
 from gossamer.errors import UsageError
 from gossamer.frontier.store import AdmitLimits
 from gossamer.frontier.traps import PathLimits
-from gossamer.patterns import compile_pattern
+from gossamer.patterns import compile_patterns
 from gossamer.records import Lease, Reason
 from gossamer.url import Refusal, canonicalise, redacted
 
@@ -91,8 +91,8 @@ class AdmissionRules:
         words = (word.lower().lstrip(".") for word in scope.skip_extensions.split())
         # Without slashes, so that one can be looked up before it is known to stand in the last segment.
         self._skipped = frozenset(word for word in words if "/" not in word)
-        self._is_included = compile_pattern(scope.include) if scope.include else None
-        self._is_excluded = compile_pattern(scope.exclude) if scope.exclude else None
+        self._is_included = compile_patterns(scope.include)
+        self._is_excluded = compile_patterns(scope.exclude)
         self.exclude(exclusions)
 
     def exclude(self, exclusions: Exclusions) -> None:

@@ -3,11 +3,14 @@
 The reasons are those of `AdmissionRules` and of the store's `admit`, in their order; here they are only put into words.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gossamer.config import ScopeSettings
 from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Sighting, SiteState
+from gossamer.patterns import compile_pattern
 from gossamer.records import Reason
 from gossamer.url import Url
 
@@ -108,7 +111,7 @@ class RulesNow:
             f" {scope.max_path_segments}",
             Reason.PATH_REPEATS: f"{repeated!r} stands {segments.count(repeated)} times in its path, and"
             f" max_path_repeats is {scope.max_path_repeats}",
-            Reason.NOT_INCLUDED: f"include is {scope.include!r}, and is not found in it",
+            Reason.NOT_INCLUDED: f"include is {_listed(scope.include)}, which is not found in it",
             Reason.EXCLUDED: self._exclusion(url),
         }
         return words[reason]
@@ -119,7 +122,12 @@ class RulesNow:
         for prefix in self._exclusions.prefixes.get(url.origin, ()):
             if url.text.startswith(prefix):
                 return f"the exclude file has {prefix}"
-        return f"exclude is {self._scope.exclude!r}, and is found in it"
+        found = [pattern for pattern in self._scope.exclude if compile_pattern(pattern)(url.text)]
+        return f"exclude is {_listed(found)}, which is found in it"
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    return " or ".join(map(repr, patterns))
 
 
 def site_words(dropped: Reason) -> str:
