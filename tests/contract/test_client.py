@@ -323,15 +323,19 @@ def test_a_request_says_who_asks_and_nothing_of_anybody_else(tmp_path: Path) -> 
             return [
                 await get(client, "http://user:secret@Echo.test/a%20b?c=%7C|d#fragment"),
                 await get(client, "https://echo.test:8443/", media_types=None),
+                await get(client, "http://echo.test/", media_types=frozenset({"image/*", "text/html"})),
+                await get(client, "http://echo.test/", media_types=frozenset({"*/*"})),
             ]
 
     results = asyncio.run(main())
-    assert [isinstance(result, Answer) and result.body for result in results] == [b"page", b"page"]
+    assert [isinstance(result, Answer) and result.body for result in results] == [b"page"] * 4
     common = {"user-agent": USER_AGENT, "accept-encoding": "gzip, br, zstd", "connection": "close"}
     accept = "application/xhtml+xml,text/html,text/plain,*/*;q=0.1"
     assert seen == [
         ("GET", "/a%20b?c=%7C|d", {"host": "echo.test", "accept": accept} | common),
         ("GET", "/", {"host": "echo.test:8443", "accept": "*/*"} | common),
+        ("GET", "/", {"host": "echo.test", "accept": "image/*,text/html,*/*;q=0.1"} | common),
+        ("GET", "/", {"host": "echo.test", "accept": "*/*"} | common),
     ]
 
 

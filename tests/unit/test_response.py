@@ -217,6 +217,33 @@ def test_only_what_is_wanted_is_downloaded(headers: bytes, body: bytes, *, is_de
     assert read(OK + headers + b"\r\n" + body, ends=True).is_declined is False
 
 
+@pytest.mark.parametrize(
+    ("wanted", "content_type", "is_downloaded"),
+    [
+        (b"image/*", b"Image/PNG; x=y", True),
+        (b"image/*", b"text/html", False),
+        (b"image/*", b"imagery/png", False),
+        (b"text/*", b"text/html", True),
+        (b"*/*", b"video/mp4", True),
+        (b"*/*", b"application/octet-stream", True),
+        (b"*/*", b"", True),
+        (b"application/*", b"application/octet-stream", True),
+    ],
+)
+def test_a_wildcard_stands_for_every_subtype_or_every_type(
+    wanted: bytes, content_type: bytes, *, is_downloaded: bool
+) -> None:
+    response = read(
+        OK + b"Content-Type: %b\r\nContent-Length: 2\r\n\r\n\0\1" % content_type, wanted=frozenset({wanted})
+    )
+    assert (response.is_declined, response.body) == ((False, b"\0\1") if is_downloaded else (True, b""))
+
+
+def test_a_wildcard_also_decides_by_the_first_bytes() -> None:
+    assert is_wanted_by_start(b"application/octet-stream", frozenset({b"text/*"}), b"<html>")
+    assert not is_wanted_by_start(b"application/octet-stream", frozenset({b"image/*"}), b"<html>")
+
+
 def test_a_declined_body_is_not_waited_for() -> None:
     assert read(OK + b"Content-Type: video/mp4\r\nContent-Length: 1000000\r\n\r\n", wanted=WANTED).is_declined
     unlabelled = read(OK + b"\r\n", b"\0" * 511, wanted=WANTED)

@@ -284,7 +284,7 @@ class Client:
 
     def _accept(self, media_types: frozenset[str] | None) -> _Accepted:
         """A crawl has one or two sets of media types, so all of them are kept."""
-        listed = "".join(f"{media_type}," for media_type in sorted(media_types or ()))
+        listed = "".join(f"{media_type}," for media_type in sorted(media_types or ()) if media_type != "*/*")
         accepted = _Accepted(
             f"Accept: {listed}*/*{';q=0.1' if listed else ''}\r\n{self._fixed_headers}\r\n",
             None if media_types is None else frozenset(media_type.lower().encode() for media_type in media_types),

@@ -32,7 +32,7 @@ def is_wanted(content_type: bytes | None, wanted: frozenset[bytes], *, is_encode
     Where a content encoding hides those, what has no label is downloaded, and what is labelled as unknown is not.
     """
     named = essence(content_type)
-    if named in wanted:
+    if _is_listed(named, wanted):
         return True
     if named not in {b"", _UNKNOWN}:
         return False
@@ -41,6 +41,11 @@ def is_wanted(content_type: bytes | None, wanted: frozenset[bytes], *, is_encode
 
 def is_wanted_by_start(content_type: bytes | None, wanted: frozenset[bytes], start: bytes) -> bool:
     """The same for what is unlabelled, by its first bytes: HTML, or any text if it has no label at all."""
-    if b"text/html" in wanted and _HTML.match(start):
+    if _is_listed(b"text/html", wanted) and _HTML.match(start):
         return True
-    return not essence(content_type) and b"text/plain" in wanted and not _BINARY.search(start)
+    return not essence(content_type) and _is_listed(b"text/plain", wanted) and not _BINARY.search(start)
+
+
+def _is_listed(named: bytes, wanted: frozenset[bytes]) -> bool:
+    """By its own name, as `image/*` or as `*/*`, which is also what has no name."""
+    return named in wanted or named.partition(b"/")[0] + b"/*" in wanted or b"*/*" in wanted
