@@ -35,6 +35,7 @@ class Reason(StrEnum):
     SITE_FAILING = "site-failing"
     RETURNED = "returned"
     OUR_SHORTAGE = "our-shortage"
+    INTERNAL_ERROR = "internal-error"
     ORIGIN_HELD = "origin-held"
     SERVER_ADDRESS = "server-address"
     STOPPED = "stopped"

@@ -444,6 +444,7 @@ GROWN = LargeObject(
         (with_diagnosis(limits={"data": (100, None)}, memory={"data_bytes": 90}), "note", "90 bytes of the 100 bytes"),
         (with_diagnosis(collector={"uncollectable": 1}), "note", "1 object that cannot be collected"),
         (with_diagnosis(extra={"numbers": {"loop_lag_own_ms_max": 1500}}), "note", "1.5 s late once"),
+        (with_diagnosis(extra={"numbers": {"errors": 2}}), "wrong", "2 internal errors while it fetched: no site is"),
         (with_diagnosis(objects=Objects(largest=[GROWN])), "note", "60 s ago, held by gossamer.x.Y.kept"),
         (with_diagnosis(errors={"memory": "OSError: x"}), "note", "could not look at its memory: OSError: x"),
     ],

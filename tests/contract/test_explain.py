@@ -181,6 +181,18 @@ def test_a_failure_after_several_attempts_names_their_number_and_the_last_cause(
     assert len(found.attempts) == 3
 
 
+def test_an_internal_error_is_said_to_be_the_crawlers_fault() -> None:
+    rows = [
+        row("retry", failure_kind="internal-error"),
+        row("dropped", failure_kind="internal-error", reason="ValueError: x"),
+    ]
+    found = finished(*rows)
+    assert found.verdict is Verdict.FAILED
+    assert found.summary.startswith(
+        "failed after 2 attempts: an internal error of the crawler, not the site's fault (ValueError: x);"
+    )
+
+
 def test_what_robots_txt_disallowed_is_refused_with_the_line() -> None:
     found = finished(row("dropped", failure_kind="robots", reason="line 2: Disallow: /a/"))
     assert found.verdict is Verdict.REFUSED

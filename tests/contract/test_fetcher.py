@@ -23,7 +23,7 @@ from gossamer.fetch.robots import parse
 from gossamer.fetch.robots_rules import Rules as RobotsRules
 from gossamer.fetch.visits import Visits
 from gossamer.frontier.admission import AdmissionRules, Exclusions
-from gossamer.frontier.store import Counts, Store
+from gossamer.frontier.store import Counts, SiteState, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.records import Answer, Candidate, Finished, Outcome, PhaseTimes, Reason, Result, RobotsCopy
 from gossamer.spool.directory import SpoolDirectory
@@ -880,7 +880,7 @@ def test_a_spool_that_cannot_be_written_pauses_the_leases_and_loses_nothing(tmp_
     assert len([request for request in bench.requests() if request.path != "/robots.txt"]) == 50
 
 
-def test_an_error_of_ours_at_one_url_ends_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_at_one_url_ends_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
     poison = "http://s3.test/"
 
@@ -896,15 +896,39 @@ def test_an_error_of_ours_at_one_url_ends_nothing_else(tmp_path: Path, caplog: p
             return await bench.crawl(fetcher), fetcher
 
     counts, fetcher = asyncio.run(run())
-    assert counts.outcomes["protocol"] == 1
+    assert (counts.outcomes["internal-error"], counts.outcomes.get("protocol")) == (1, None)
     assert counts.pages > 40
     assert fetcher.statistics().errors == bench.settings.politeness.max_attempts
     assert caplog.text.count("ValueError: not foreseen") == fetcher.statistics().errors
     (last,) = [outcome for outcome in bench.parser.outcomes if outcome.result is Result.DROPPED]
-    assert (last.lease.url, last.detail) == (poison, "an error of ours: ValueError: not foreseen")
+    assert (last.lease.url, last.detail) == (poison, "ValueError: not foreseen")
 
 
-def test_an_error_of_ours_after_an_answer_leaves_no_bytes_in_flight(
+def test_internal_errors_at_all_urls_of_a_site_neither_drop_it_nor_hold_it_up(tmp_path: Path) -> None:
+    settings = settings_with(backoff=3600.0, max_failures=3)
+    bench = Bench(tmp_path, PLAIN, settings, ModelStore(SLOTS))
+    poisons = [f"http://s3.test/poison-{number}" for number in range(20)]
+
+    def fails(url: Url) -> Failure | None:
+        if url.text in poisons:
+            raise ValueError("not foreseen")
+        return None
+
+    async def run() -> tuple[Counts, SiteState]:
+        async with bench.running():
+            await bench.seed(*poisons, "http://s3.test/")
+            counts = await bench.crawl(bench.fetcher(client=FaultyClient(bench.client, fails)))
+            return counts, (await bench.store.site_states(["s3.test"]))["s3.test"]
+
+    counts, site = asyncio.run(run())
+    attempts = settings.politeness.max_attempts
+    assert counts.outcomes["internal-error"] == len(poisons)
+    assert counts.retries["internal-error"] == len(poisons) * (attempts - 1), "each is tried again, and not for ever"
+    assert "http://s3.test/" in pages(bench), "its good pages are fetched"
+    assert (site.dropped, site.clock.failures) == (None, 0)
+
+
+def test_an_internal_error_after_an_answer_leaves_no_bytes_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))

@@ -53,7 +53,6 @@ def decided(
     *,
     status: int | None = None,
     is_given_up: bool = False,
-    is_our_error: bool = False,
     was_sent: bool = True,
     chance: float = 0.5,
     settings: PolitenessSettings = SETTINGS,
@@ -63,7 +62,6 @@ def decided(
         reason,
         status=status,
         is_given_up=is_given_up,
-        is_our_error=is_our_error,
         was_sent=was_sent,
         ended_at=ENDED_AT,
         chance=chance,
@@ -264,11 +262,21 @@ def test_what_is_our_own_fault_is_charged_to_nobody(reason: Reason) -> None:
     assert decided(of, reason, was_sent=False) == Decision(Destination.HEAD, Result.RETRY, reason, 0.0, of.clock)
 
 
-@pytest.mark.parametrize(("attempt", "result"), [(0, Result.RETRY), (1, Result.RETRY), (2, Result.DROPPED)])
-def test_an_error_of_ours_charges_the_url_and_never_its_site(attempt: int, result: Result) -> None:
-    decision = decided(lease(attempt=attempt, failures=11), Reason.PROTOCOL, is_our_error=True)
-    assert (decision.result, decision.clock.failures, decision.dropped_site) == (result, 11, None)
-    assert decision.not_before == ENDED_AT + 70.0, "what was sent still costs the gap"
+@pytest.mark.parametrize(
+    ("attempt", "destination"), [(0, Destination.TAIL), (1, Destination.TAIL), (2, Destination.OUTCOME)]
+)
+@pytest.mark.parametrize("failures", [0, 2, 11, 50])
+def test_an_internal_error_charges_no_site_and_ends_after_max_attempts(
+    attempt: int, failures: int, destination: Destination
+) -> None:
+    of = lease(attempt=attempt, failures=failures)
+    result = Result.DROPPED if destination is Destination.OUTCOME else Result.RETRY
+    assert decided(of, Reason.INTERNAL_ERROR, was_sent=False) == Decision(
+        destination, result, Reason.INTERNAL_ERROR, 0.0, of.clock
+    )
+    sent = decided(of, Reason.INTERNAL_ERROR)
+    assert (sent.clock.failures, sent.dropped_site) == (failures, None)
+    assert sent.not_before == ENDED_AT + 70.0, "what was sent costs the gap and no more"
 
 
 def test_a_request_that_we_broke_off_still_opens_no_gap() -> None:
@@ -288,7 +296,6 @@ def test_the_table_has_every_reason_with_which_a_lease_can_end() -> None:
     reason=st.sampled_from(list(COURSES)),
     status=st.none() | st.integers(100, 999),
     is_given_up=st.booleans(),
-    is_our_error=st.booleans(),
     failures=st.integers(0, 10_000),
     attempt=st.integers(0, 200),
     delay=st.floats(0, 86400),
@@ -301,7 +308,6 @@ def test_a_request_always_opens_at_least_the_gap_and_at_most_a_day_more(
     reason: Reason,
     status: int | None,
     is_given_up: bool,
-    is_our_error: bool,
     failures: int,
     attempt: int,
     delay: float,
@@ -314,7 +320,6 @@ def test_a_request_always_opens_at_least_the_gap_and_at_most_a_day_more(
         reason,
         status=status,
         is_given_up=is_given_up,
-        is_our_error=is_our_error,
         chance=chance,
         settings=PolitenessSettings(delay_seconds=delay, backoff_seconds=backoff),
     )

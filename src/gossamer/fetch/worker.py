@@ -124,14 +124,12 @@ class Worker:
                 self._end(visit, Reason.STOPPED)
                 raise
         except Exception as error:  # noqa: BLE001 (the per-URL guard)
-            # One URL must not end the process. It goes to the tail, so that its attempts bound this; its site has done
-            # nothing wrong.
+            # One URL must not end the process, and its site has done nothing wrong.
             self.errors += 1
             self._meter.erred()
-            _LOG.exception("an error of ours at %s", work.lease.url)
+            _LOG.exception("internal error at %s", work.lease.url)
             self._client.budget.give_back(visit.undelivered_bytes)
-            detail = f"an error of ours: {type(error).__name__}: {error}"[:500]
-            self._end(visit, Reason.PROTOCOL, detail=detail, is_our_error=True)
+            self._end(visit, Reason.INTERNAL_ERROR, detail=f"{type(error).__name__}: {error}"[:500])
         finally:
             self._visits.end(task)
             if visit.turn is not None:
@@ -282,14 +280,12 @@ class Worker:
         address: str = "",
         times: PhaseTimes = PhaseTimes(),  # noqa: B008 (frozen)
         is_given_up: bool = False,
-        is_our_error: bool = False,
     ) -> None:
         decision = decide(
             visit.lease,
             reason,
             status=None if answer is None else answer.status,
             is_given_up=is_given_up,
-            is_our_error=is_our_error,
             was_sent=visit.was_sent,
             ended_at=self._slots.clock.latest(),
             chance=self._chance(),

@@ -44,6 +44,7 @@ class Course(Enum):
     BUSY = "its origin is held as it asks, the URL goes to the tail as it is, until the origin is given up"
     HELD = "nobody is charged, the URL goes to the tail as it is"
     OURS = "nobody is charged, the URL goes back to the head"
+    INTERNAL = "the site is not charged, the URL goes to the tail until its attempts are used up"
     REFUSED = "nobody is charged, the URL is dropped: a rule of ours or theirs"
     CLOSED = "as REFUSED, and the rule is about the whole site: it is dropped too"
 
@@ -63,6 +64,7 @@ COURSES = {
     Reason.PROTOCOL: Course.PASSING,
     Reason.BUSY: Course.BUSY,
     Reason.OUR_SHORTAGE: Course.OURS,
+    Reason.INTERNAL_ERROR: Course.INTERNAL,
     Reason.STOPPED: Course.OURS,
     Reason.SERVER_ADDRESS: Course.OURS,
     Reason.ORIGIN_HELD: Course.HELD,
@@ -114,7 +116,6 @@ def decide(
     *,
     status: int | None = None,
     is_given_up: bool = False,
-    is_our_error: bool = False,
     was_sent: bool = True,
     ended_at: float,
     chance: float,
@@ -123,8 +124,7 @@ def decide(
     """What follows from how a lease ended.
 
     `was_sent` says whether a connection to the site was tried; if in doubt it was. `chance` is drawn from 0 to 1. Of a
-    busy origin `is_given_up` says that it was busy too often in a row. An error of ours charges the URL alone, whatever
-    its reason: its attempts bound how often it can happen.
+    busy origin `is_given_up` says that it was busy too often in a row.
     """
     course = COURSES[reason]
     if reason is Reason.STATUS and status is not None and (status >= 500 or status in _PASSING_STATUSES):
@@ -143,17 +143,21 @@ def decide(
             destination, result = Destination.OUTCOME, Result.DROPPED
         failures, dropped_site = known.failures, None
         not_before = ended_at + gap if was_sent else 0.0
+    elif course is Course.INTERNAL:
+        # A request that was sent costs the gap, as any other. The attempts bound how often a URL can meet a bug.
+        is_given_up = lease.attempt + 1 >= settings.max_attempts
+        destination, result = (Destination.OUTCOME, Result.DROPPED) if is_given_up else (Destination.TAIL, Result.RETRY)
+        failures, dropped_site = known.failures, None
+        not_before = ended_at + gap if was_sent else 0.0
     else:
-        failures = known.failures if is_our_error else known.failures + 1
+        failures = known.failures + 1
         # Each attempt at this URL was a failure, and there was no other since: it seems to be all that the site has.
         has_nothing_else = 0 < known.failures <= lease.attempt
         hold = gap
-        if is_our_error:
-            hold = gap if was_sent else 0.0
-        elif failures >= BACKS_OFF_AT or has_nothing_else:
+        if failures >= BACKS_OFF_AT or has_nothing_else:
             hold = max(gap, _back_off_seconds(known.failures, chance, settings))
         not_before = ended_at + hold
-        dropped_site = Reason.SITE_FAILING if failures >= settings.max_failures and not is_our_error else None
+        dropped_site = Reason.SITE_FAILING if failures >= settings.max_failures else None
         if dropped_site or lease.attempt + 1 >= settings.max_attempts:
             destination, result = Destination.OUTCOME, Result.DROPPED
         else:

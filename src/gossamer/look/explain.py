@@ -335,6 +335,9 @@ def _ended(ending: Attempt, attempts: int) -> _Answer:
         words = f"{_REFUSALS.get(reason, str(reason))}{said}"
         return _Answer(verdict, f"refused: {words}; {queued} on {when}", Refused(reason, words))
     tries = f" after {attempts} attempts" if attempts > 1 else ""
+    if reason is Reason.INTERNAL_ERROR:
+        words = f"an internal error of the crawler, not the site's fault{said}; the fetchers' log files have it"
+        return _Answer(Verdict.FAILED, f"failed{tries}: {words}; dropped on {when}")
     detail = said if ending.status is None else ""
     return _Answer(Verdict.FAILED, f"failed{tries}: {what(ending)}{detail} on {when}{where}")
 

@@ -116,6 +116,12 @@ def _of_diagnosis(diagnosis: Diagnosis) -> Iterator[Problem]:
         yield _note(f"{name} has {counted(uncollectable, 'object')} that cannot be collected")
     numbers: Any = diagnosis.extra.get("numbers")
     late: Any = numbers.get("loop_lag_own_ms_max", 0) if isinstance(numbers, dict) else 0
+    at_urls: Any = numbers.get("errors", 0) if isinstance(numbers, dict) else 0
+    if isinstance(at_urls, int) and at_urls > 0:
+        yield _wrong(
+            f"{name} had {counted(at_urls, 'internal error')} while it fetched: no site is charged for that, but URLs"
+            f" that it happens to again and again are dropped; log/{name}.log has the tracebacks; please report them"
+        )
     if isinstance(late, int) and late >= LATE_SECONDS * 1000:
         yield _note(f"{name} was {late / 1000:.1f} s late once, by work of its own: time-outs may come later by that")
     for one in diagnosis.objects.largest:

@@ -53,6 +53,7 @@ OUTCOMES = (
     Reason.SITE_FAILING,
     Reason.RETURNED,
     Reason.OUR_SHORTAGE,
+    Reason.INTERNAL_ERROR,
     Reason.ORIGIN_HELD,
     Reason.SERVER_ADDRESS,
     Reason.STOPPED,
@@ -64,7 +65,7 @@ class OwnTrouble(StrEnum):
     """What goes wrong with us, not with the web."""
 
     AT_URL = "at-url"
-    """An exception of ours while one URL was fetched."""
+    """An exception in the crawler while one URL was fetched."""
     PROCESS_DEATH = "process-death"
     SHORTAGE = "shortage"
     """Of descriptors, ports, memory or room; one for each time that it lasted."""

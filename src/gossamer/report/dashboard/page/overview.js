@@ -2,7 +2,7 @@
 
 import { about, bytes, counted, duration, full, NONE, percent, perSecond, short } from "./format.js";
 import { byId, make, say, setText, setTitle } from "./elements.js";
-import { failingShare, sumOf, isOurs } from "./reasons.js";
+import { failingShare, sumOf } from "./reasons.js";
 
 const STATES = {
   running: "Running",
@@ -132,8 +132,10 @@ function healthOf(sample, failing, recent, now) {
   if (failing && failing.asked >= ENOUGH_ASKED && failing.share > MANY_FAIL) {
     notes.push(`${percent(failing.share)} of the requests of the last minutes failed`);
   }
-  const ours = sumOf(recent, (reason) => isOurs(reason) && reason !== "stopped");
-  if (ours) notes.push(`${counted(ours, "URL")} put back for a shortage of this machine`);
+  const short = sumOf(recent, (reason) => reason === "our-shortage");
+  if (short) notes.push(`${counted(short, "URL")} put back for a shortage of this machine`);
+  const erred = sumOf(recent, (reason) => reason === "internal-error");
+  if (erred) notes.push(`${counted(erred, "internal error")}: the log files have them, no site is charged`);
   if (sample.restarts === 1) notes.push("a process was started again");
   else if (sample.restarts) notes.push(`processes were started again ${full(sample.restarts)} times`);
   if (sample.quarantined_segments) {

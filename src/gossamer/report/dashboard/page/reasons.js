@@ -20,7 +20,7 @@ export const OTHER_FAILURES = [
 ];
 const FAILURES = new Set([...FAILURE_KINDS.map((kind) => kind.reason), ...OTHER_FAILURES]);
 const KEPT = new Set(["page", "redirect"]);
-const OURS = new Set(["our-shortage", "stopped"]);
+const OURS = new Set(["our-shortage", "internal-error", "stopped"]);
 // It was not their turn: another site of the same server address had it, or their origin asked for time.
 const WAITING = new Set(["server-address", "origin-held"]);
 
