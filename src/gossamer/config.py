@@ -1,6 +1,7 @@
 """Every setting, once. Defaults, `gossamer.toml`, `GOSSAMER_*`, flags, help and docs/configuration.md come from here.
 
-One frozen section per stage; a stage receives its own section and sees no other. A setting has one name everywhere:
+One frozen section per stage. Parts that need one section receive that one; fetchers and parsers, which need several,
+receive them all. A setting has one name everywhere:
 `max_links` stands under its section in the TOML file, is `GOSSAMER_MAX_LINKS` in the environment and `--max-links` on
 the command line. Names are unique over all sections. How a value is read, judged and combined is in `layers.py`.
 

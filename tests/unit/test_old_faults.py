@@ -1,7 +1,6 @@
 """The faults of the system that this one replaces: each has a test that fails if it comes back.
 
-Where a test elsewhere guards against one already, `GUARDS` says which; the others follow. Faults of parts that do not
-exist here yet (server stores, metrics, dashboard) are not in the list.
+Where a test elsewhere guards against one already, `GUARDS` says which; the others follow.
 """
 
 import ast
@@ -82,6 +81,18 @@ GUARDS = {
     ],
     "a cancelled call left its connection with somebody else's reply": [
         "tests/contract/test_sqlite_store.py::test_a_cancelled_caller_leaves_the_thread_at_work",
+        "tests/contract/test_redis_connections.py::test_a_cancelled_call_gives_its_reply_to_nobody",
+        "tests/contract/test_postgres_pool.py::test_cancelled_calls_leave_the_pool_whole_and_cross_no_replies",
+    ],
+    "the connection pool grew without bound": [
+        "tests/contract/test_redis_connections.py::test_a_pool_never_has_more_connections_than_it_may_and_calls_wait_for_one",
+        "tests/contract/test_postgres_pool.py::test_no_more_connections_than_the_pool_may_have_however_many_calls",
+    ],
+    "a claim query without a partial index read two million rows": [
+        "tests/contract/test_postgres_plans.py::test_large_tables_are_read_by_their_indexes_alone_and_locked_in_the_order_of_their_keys",
+    ],
+    "Redis was open to others without a password": [
+        "tests/contract/test_redis_examination.py::test_a_server_for_other_machines_is_refused_without_a_password",
     ],
     "a store that is busy or starting ended the crawl": [
         "tests/contract/test_sqlite_store.py::test_a_file_that_another_process_never_gives_free_is_unavailable",

@@ -8,12 +8,13 @@ are workers for, and less or nothing while too much waits in the spool, while th
 (shortage.py), or while the leader says so. With each lease goes the verdict of its origin's robots.txt, if that is
 known.
 
-A worker (worker.py) takes it from there. Is the slot still ours, do the rules of admission still let it pass, has it
-killed five processes already? Then the origin's robots.txt: from memory or the store (robots_cache.py), or asked for
-(robots_request.py; to other sites only as robots_redirects.py lets it) and read (robots_file.py, robots.py,
-robots_rules.py). What is disallowed is dropped; a Crawl-delay that is news and not over yet sends the URL back for
-later, and so does an origin that asked for silence. Only then is the page requested, through client.py, the only file
-that knows the HTTP library. Redirects are not followed: where one leads is a new candidate, and the parser's business.
+A worker (worker.py) takes it from there. Is the slot still ours, do the rules of admission still let it pass, did it
+come back five times because a process died that had it? Then the origin's robots.txt: from memory or the store
+(robots_cache.py), or asked for (robots_request.py; to other sites only as robots_redirects.py lets it) and read
+(robots_file.py, robots.py, robots_rules.py). What is disallowed is dropped; a Crawl-delay that is news and not over yet
+sends the URL back for later, and so does an origin that asked for silence. Only then is the page requested, through
+client.py; the HTTP library is known to response.py and translation.py alone. Redirects are not followed: where one
+leads is a new candidate, and the parser's business.
 
 All that a lease sends to its site is one visit (visits.py). Its first request needs a turn at the server's network
 (server_addresses.py), it ends after a time, and if too many workers wait for slow ones, before it.

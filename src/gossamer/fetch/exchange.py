@@ -78,7 +78,7 @@ class Exchange:
         """`holder` is the visit that it belongs to; by default it is one by itself."""
         self.ended: asyncio.Future[None] = loop.create_future()
         self.connected_at: float | None = None
-        """By the loop's clock; None if it never was."""
+        """Monotonic; None if it never was."""
         self.tls_seconds: float | None = None
         self.first_byte_seconds: float | None = None
         self.request = request

@@ -41,8 +41,6 @@ REFLECTORS = 4
 #: Addresses of one /24: of AS112 (RFC 7534), which nobody crawls; the crawl is to be led to the server anyway.
 PREFIX = "192.31.196."
 LITERALS = tuple(f"{PREFIX}{number}" for number in range(10, 16))
-#: One rule of half a megabyte that compresses to some hundred bytes; the first one closes everything.
-ROBOTS_BOMB = b"User-agent: *\nDisallow: /\nDisallow: x?/" + b"*{" * 255_000 + b"\n"
 #: Crashes the HTML parser: the parts of a table just at its cap on nesting, behind tags that end nothing and so hide
 #: how deep it is; see docs/design.md, "Bodies and pages".
 PARSER_CRASH = "<div></x>" * 508 + "<table><tfoot><tr></tfoot><a><p><a>"
@@ -185,7 +183,9 @@ def _reflectors() -> Site:
 
 
 def _robots_bombs() -> Site:
-    bomb = body(gzip.compress(ROBOTS_BOMB, 9), "text/plain", ("Content-Encoding", "gzip"))
+    # One rule of half a megabyte that compresses to some hundred bytes; the first one closes everything.
+    robots_bomb = b"User-agent: *\nDisallow: /\nDisallow: x?/" + b"*{" * 255_000 + b"\n"
+    bomb = body(gzip.compress(robots_bomb, 9), "text/plain", ("Content-Encoding", "gzip"))
     site: Site = {}
     for number in range(CROWD):
         host = f"h58-{number}.test"
