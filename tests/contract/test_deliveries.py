@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gossamer.errors import GossamerError
 from gossamer.fetch.byte_budget import ByteBudget
@@ -282,6 +283,29 @@ def test_copies_of_robots_txt_wait_for_the_store_alone_and_within_bounds() -> No
         assert found["http://s99.test"] == newer
         saving.cancel()
         await asyncio.wait([saving])
+
+    asyncio.run(run())
+
+
+def test_a_change_of_a_copy_leaves_its_body_wherever_the_copy_is() -> None:
+    async def run() -> None:
+        store = GatedStore()
+        store.saves.set()
+        await store.save_robots([copy_of(1)])
+        copies = RobotsCopies(store)
+        copies.save(copy_of(2))
+        for number in (1, 2):
+            copies.change(f"http://s{number}.test", {"access": "disallow-all", "failures": 1})
+            copies.change(f"http://s{number}.test", {"busy_until": 7.0, "busy_answers": 2})
+        changed = {
+            f"http://s{number}.test": replace(
+                copy_of(number), access="disallow-all", failures=1, busy_until=7.0, busy_answers=2
+            )
+            for number in (1, 2)
+        }
+        assert await copies.load(list(changed)) == changed, "before it is saved"
+        await copies.flush(LONGEST_SECONDS)
+        assert await store.load_robots(list(changed)) == changed
 
     asyncio.run(run())
 

@@ -282,6 +282,19 @@ def test_a_site_whose_robots_txt_does_not_come_is_backing_off() -> None:
     assert found.robots.access is RobotsAccess.UNREACHABLE
 
 
+def test_an_old_robots_txt_that_counts_because_the_server_is_down_is_told_as_such() -> None:
+    copy = replace(
+        robots(b"User-agent: *\nDisallow: /q", access="disallow-all", failures=5), fetched_at=NOW - 25 * 3600
+    )
+    found = queued(state=site(), robots=copy)
+    assert found.verdict is Verdict.QUEUED
+    assert found.robots is not None
+    assert (found.robots.access, found.robots.is_old_copy, found.robots.is_given_up) == ("allowed", True, False)
+    older = queued(state=site(), robots=replace(copy, fetched_at=NOW - 49 * 3600))
+    assert older.robots is not None
+    assert (older.robots.access, older.robots.is_old_copy, older.robots.is_given_up) == ("unreachable", False, True)
+
+
 def test_a_queued_url_that_is_excluded_by_now_will_be_dropped_at_its_turn() -> None:
     exclusions = parse_exclusions("https://shop.example.org/a/\n", "file")
     found = queued(exclusions=exclusions)

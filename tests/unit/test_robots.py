@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.fetch.robots import (
-    COPY_LIMIT_SECONDS,
     LONG_LINE_BYTES,
     PARSE_LIMIT_BYTES,
     REDIRECT_LIMIT,
@@ -94,15 +93,6 @@ def test_a_redirect_loop_counts_as_not_found_at_once() -> None:
 @pytest.mark.parametrize("status", [200, 404, 429, 503, None])
 def test_redirects_before_a_final_answer_do_not_change_it(status: int | None) -> None:
     assert access_for(status, redirects_followed=5) is access_for(status)
-
-
-def test_a_copy_serves_for_a_day_and_only_when_the_server_cannot_be_reached() -> None:
-    assert access_for(503).copy_may_serve(COPY_LIMIT_SECONDS)
-    assert access_for(None).copy_may_serve(0)
-    assert not access_for(503).copy_may_serve(COPY_LIMIT_SECONDS + 1)
-    assert not access_for(503).copy_may_serve(-1)
-    assert not access_for(429).copy_may_serve(1)
-    assert not access_for(404).copy_may_serve(1)
 
 
 def test_an_empty_body_and_an_html_page_allow_everything() -> None:

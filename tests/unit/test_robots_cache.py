@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import brotli  # type: ignore[import-untyped]  # the wheel ships no stubs
+import msgspec
 import pytest
 import zstandard
 
@@ -19,6 +20,7 @@ from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.meter import FetchType
 from gossamer.fetch.robots import COPY_LIMIT_SECONDS, PARSE_LIMIT_BYTES, Access, parse
 from gossamer.fetch.robots_cache import RobotsCache, Standing
+from gossamer.fetch.robots_copies import Change
 from gossamer.fetch.robots_file import BODY_LIMIT_BYTES
 from gossamer.fetch.robots_request import RobotsLimits
 from gossamer.fetch.robots_rules import Rules
@@ -139,6 +141,111 @@ def test_a_good_file_is_compiled_and_saved_for_a_day() -> None:
     assert (copy.access, copy.body, copy.failures) == ("parse", RULES, 0)
     assert copy.expires_at == copy.fetched_at + COPY_LIMIT_SECONDS
     assert copy.fetched_at == STORE_TIME
+
+
+# A file that was good and cannot be had any more
+
+
+class Days:
+    """A cache whose clock is set by hours since its start, with the store's copies."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *answers: Answer | Failure,
+        settings: PolitenessSettings = PolitenessSettings(backoff_seconds=BACKOFF_SECONDS),  # noqa: B008 (frozen)
+    ) -> None:
+        self.hours = 0.0
+        self._settings = settings
+        clock = StoreClock()
+        clock.sample(STORE_TIME, asked_at=NOW, answered_at=NOW)
+        monkeypatch.setattr(store_clock, "time", SimpleNamespace(monotonic=lambda: NOW + 3600.0 * self.hours))
+        self.client = Script(*answers)
+        self.stored: dict[str, RobotsCopy] = {}
+        self._clock = clock
+        self.cache = self.started_anew()
+
+    def started_anew(self) -> RobotsCache:
+        self.cache = RobotsCache(self.client, self._clock, self._settings, self._save, self._change, chance=lambda: 0.5)
+        return self.cache
+
+    def _save(self, copy: RobotsCopy) -> None:
+        self.stored[copy.origin] = copy
+
+    def _change(self, origin: str, change: Change) -> None:
+        self.stored[origin] = msgspec.structs.replace(self.stored[origin], **change)
+
+    def ask(self, hours: float, path: str = "/open") -> Standing:
+        """As a worker does: from memory or the store, and from the origin if that has expired."""
+        self.hours = hours
+        address = url(f"http://a.test{path}")
+        before = self.cache.known(address.origin, address.text)
+        if before is None and address.origin in self.stored:
+            before = asyncio.run(self.cache.remember(self.stored[address.origin], address.text))
+        if before is not None and before.expires_at > self._clock.earliest():
+            return before
+        found = asyncio.run(self.cache.ask(address, before, [], RobotsLimits()))
+        assert isinstance(found, Standing)
+        return found
+
+
+def permits(standing: Standing) -> bool | None:
+    return None if standing.verdict is None else standing.verdict.allowed
+
+
+DOWN = [answer(500), answer(503), failure(Reason.RESET), answer(body=RULES, truncated="disconnect")]
+
+
+@pytest.mark.parametrize("down", DOWN)
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_last_good_file_counts_for_a_day_more_while_the_server_is_down(
+    monkeypatch: pytest.MonkeyPatch, down: Answer | Failure, is_restarted: bool
+) -> None:
+    days = Days(monkeypatch, answer(body=RULES), down)
+    assert permits(days.ask(0)) is True
+    for hours in (24.0, 30.0, 47.9):
+        if is_restarted:
+            days.started_anew()
+        standing = days.ask(hours)
+        assert (permits(standing), standing.crawl_delay) == (True, 3)
+        assert permits(days.ask(hours, "/closed")) is False
+        assert not standing.is_given_up
+    assert len(days.client.asked) > 2, "it is asked for again meanwhile"
+    assert permits(days.ask(48.0)) is None, "and then nothing is allowed"
+
+
+def test_a_file_that_comes_again_replaces_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = Days(monkeypatch, answer(body=RULES), answer(500), answer(body=b"User-agent: *\nDisallow: /open\n"))
+    assert permits(days.ask(0)) is True
+    assert permits(days.ask(24)) is True
+    standing = days.ask(26)
+    assert (permits(standing), standing.failures) == (False, 0)
+
+
+def test_while_an_old_file_counts_the_new_one_is_asked_for_a_few_times_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = Days(monkeypatch, answer(body=RULES), answer(500), settings=PolitenessSettings())
+    for quarters in range(4 * 48):
+        days.ask(quarters / 4)
+    assert 5 <= len(days.client.asked) - 1 <= 10
+
+
+@pytest.mark.parametrize("silence", [answer(429), answer(503, retry_after="60")])
+def test_no_old_file_opens_an_origin_that_asks_for_silence(monkeypatch: pytest.MonkeyPatch, silence: Answer) -> None:
+    days = Days(monkeypatch, answer(body=RULES), silence, answer(500))
+    assert permits(days.ask(0)) is True
+    assert permits(days.ask(24)) is None
+    days.started_anew()
+    assert permits(days.ask(24.001)) is None
+    assert permits(days.ask(25)) is True, "the silence is over, and the server only down"
+
+
+@pytest.mark.parametrize("nothing", [answer(404), answer(body=b"")])
+def test_that_there_were_no_rules_permits_nothing_while_the_server_is_down(
+    monkeypatch: pytest.MonkeyPatch, nothing: Answer
+) -> None:
+    days = Days(monkeypatch, nothing, answer(500))
+    assert permits(days.ask(0)) is True
+    assert permits(days.ask(24)) is None
 
 
 def test_what_was_saved_says_the_same_when_it_is_read_back() -> None:

@@ -158,7 +158,8 @@ def _robots(robots: RobotsStanding) -> str:
     if robots.failures:
         facts.append(f"{counted(robots.failures, 'failure')} in a row{', given up' if robots.is_given_up else ''}")
     if robots.age_seconds is not None:
-        facts.append(f"{duration(robots.age_seconds)} old")
+        age = f"{duration(robots.age_seconds)} old"
+        facts.append(f"{age}, used because the file cannot be had now" if robots.is_old_copy else age)
     facts.append(
         f"asked for again in {duration(robots.valid_seconds)}" if robots.is_fresh else "expired: asked for again first"
     )

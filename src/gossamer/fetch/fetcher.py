@@ -107,7 +107,7 @@ class Fetcher:
         self._copies = RobotsCopies(store)
         self._slots = HeldSlots(store, owner, slots, delay_seconds=settings.politeness.delay_seconds)
         self._robots = RobotsCache(
-            client, self._slots.clock, settings.politeness, self._copies.save, self._copies.save_busy
+            client, self._slots.clock, settings.politeness, self._copies.save, self._copies.change
         )
         self._addresses = ServerAddresses(
             gap_seconds=settings.politeness.address_gap_seconds,

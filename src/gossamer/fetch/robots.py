@@ -30,6 +30,7 @@ from gossamer.fetch.robots_rules import (
     compile_rules,
     rules_bytes,
 )
+from gossamer.records import RobotsCopy
 
 #: RFC 9309 section 2.5: a limit must be at least this. Real files beyond it are accidents; what fits is parsed whole.
 PARSE_LIMIT_BYTES = 500 * 1024
@@ -42,8 +43,10 @@ SITEMAP_LIMIT = 500
 SITEMAP_URL_LIMIT = 2000
 #: RFC 9309 section 2.3.1.2: at least five redirects in a row are followed.
 REDIRECT_LIMIT = 5
-#: RFC 9309 section 2.4: a copy should not be used for longer than a day.
+#: RFC 9309 section 2.4: a copy should not be used for longer than a day, unless the file cannot be had.
 COPY_LIMIT_SECONDS = 24 * 3600
+#: For so long after that day it serves while the file cannot be had. Longer outages than a day are rarely temporary.
+OLD_COPY_SECONDS = 24 * 3600
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -56,12 +59,8 @@ class Access(Enum):
     ALLOW_ALL = "allow-all"
     #: The server asks for fewer requests: send it none for a while, then ask for robots.txt again.
     BACK_OFF = "back-off"
-    #: Nothing may be fetched, and robots.txt is to be asked for again; see `copy_may_serve`.
+    #: Nothing may be fetched unless an old copy serves (`old_copy_until`), and robots.txt is to be asked for again.
     DISALLOW_ALL = "disallow-all"
-
-    def copy_may_serve(self, age_seconds: float) -> bool:
-        """Whether a good copy of that age may stand in for the answer that did not come."""
-        return self is Access.DISALLOW_ALL and 0 <= age_seconds <= COPY_LIMIT_SECONDS
 
 
 def access_for(status: int | None, *, redirects_followed: int = 0, loop: bool = False) -> Access:
@@ -82,6 +81,19 @@ def access_for(status: int | None, *, redirects_followed: int = 0, loop: bool = 
     if 200 <= status <= 299 and status != 206:
         return Access.PARSE
     return Access.DISALLOW_ALL
+
+
+def old_copy_until(copy: RobotsCopy) -> float:
+    """Until when the last good file serves while no other can be had; 0 if there is none.
+
+    That an origin had no robots.txt is no file, and says nothing about a time when it cannot be asked.
+    """
+    return copy.fetched_at + COPY_LIMIT_SECONDS + OLD_COPY_SECONDS if copy.body else 0.0
+
+
+def is_old_copy_used(copy: RobotsCopy, now: float) -> bool:
+    """Whether the last good file decides, though the last answer was none."""
+    return copy.access == Access.DISALLOW_ALL.value and old_copy_until(copy) > now
 
 
 class Robots(msgspec.Struct, frozen=True):

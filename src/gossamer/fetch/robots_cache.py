@@ -4,7 +4,8 @@
 
 Compiled rules are in this cache and nowhere else: what waits in a queue has only the verdict on its own URL. An origin
 belongs to one site and a site has one lease at a time, so nobody asks for the same file twice at once. What was learnt
-goes to the store as well, failures too: another process, or the next run, need not ask again.
+goes to the store as well, failures too: another process, or the next run, need not ask again. Where a file cannot be
+had any more, the last good one goes on to count for a while (`robots.old_copy_until`).
 """
 
 import random
@@ -16,7 +17,8 @@ import msgspec
 
 from gossamer.config import PolitenessSettings
 from gossamer.fetch.client import Client, Failure
-from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access
+from gossamer.fetch.robots import COPY_LIMIT_SECONDS, Access, is_old_copy_used, old_copy_until
+from gossamer.fetch.robots_copies import Change
 from gossamer.fetch.robots_file import SHORT_BYTES, RobotsReader, compiled
 from gossamer.fetch.robots_request import Heard, RobotsLimits, request_robots
 from gossamer.fetch.robots_rules import Rules, Verdict
@@ -53,6 +55,8 @@ class Standing(msgspec.Struct, frozen=True):
     """By the store's clock: the origin has asked for no requests until then."""
     busy_answers: int = 0
     """In a row."""
+    old_copy_until: float = 0.0
+    """By the store's clock: until when the file that was read last serves if no other can be had; 0: there is none."""
 
     @property
     def is_given_up(self) -> bool:
@@ -60,19 +64,26 @@ class Standing(msgspec.Struct, frozen=True):
         return self.verdict is None and self.failures >= ROBOTS_TRIES
 
 
+_NEVER_ASKED = Standing(None, 0.0, 0.0, 0)
+
+
 class _Origin(msgspec.Struct):
     """What is kept of one origin."""
 
     rules: Rules | None
+    """Of the last good answer."""
+    is_usable: bool
+    """Whether these rules count now."""
     expires_at: float
     failures: int
     detail: str
     busy_until: float
     busy_answers: int
+    old_copy_until: float
     size_bytes: int
 
     def standing(self, url: str) -> Standing:
-        rules = self.rules
+        rules = self.rules if self.is_usable else None
         return Standing(
             None if rules is None else rules.verdict(url),
             0.0 if rules is None else rules.crawl_delay or 0.0,
@@ -81,6 +92,7 @@ class _Origin(msgspec.Struct):
             self.detail,
             self.busy_until,
             self.busy_answers,
+            self.old_copy_until,
         )
 
 
@@ -96,7 +108,7 @@ class RobotsCache:
         clock: StoreClock,
         settings: PolitenessSettings,
         save: Callable[[RobotsCopy], None],
-        save_busy: Callable[[str, float, int], None],
+        change: Callable[[str, Change], None],
         *,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -105,7 +117,7 @@ class RobotsCache:
         self._clock = clock
         self._settings = settings
         self._save = save
-        self._save_busy = save_busy
+        self._change = change
         self._chance = chance
         self._reader = RobotsReader()
         self._origins: OrderedDict[str, _Origin] = OrderedDict()
@@ -126,9 +138,14 @@ class RobotsCache:
 
     async def remember(self, copy: RobotsCopy, url: str) -> Standing:
         """Take in what the store has; the standing of a URL of its origin."""
-        if copy.access not in _USABLE:
-            return self._keep(copy, None).standing(url)
-        return self._keep(copy, await self._reader.compile(copy.body) if copy.body else _NO_RULES).standing(url)
+        now = self._clock.latest()
+        rules: Rules | None = None
+        if copy.body and (copy.access in _USABLE or old_copy_until(copy) > now):
+            rules = await self._reader.compile(copy.body)
+        elif copy.access in _USABLE:
+            rules = _NO_RULES
+        is_usable = copy.access in _USABLE or is_old_copy_used(copy, now)
+        return self._keep(copy, rules, is_usable=is_usable).standing(url)
 
     async def ask(
         self, url: Url, before: Standing | None, answers: list[Answer], limits: RobotsLimits
@@ -150,37 +167,78 @@ class RobotsCache:
                 access = Access.DISALLOW_ALL
         elif access is Access.ALLOW_ALL:
             rules = _NO_RULES
+        if rules is None:
+            return self._failed(url, before or _NEVER_ASKED, heard, access, detail)
         now = self._clock.latest()
-        failures = 0 if before is None else before.failures
-        is_usable = rules is not None
         copy = RobotsCopy(
             origin=url.origin,
             access=access.value,
             body=body,
-            fetched_at=now if is_usable else 0.0,
-            expires_at=now + (COPY_LIMIT_SECONDS if is_usable else self._hold_seconds(heard, failures)),
-            failures=0 if is_usable else failures + 1,
+            fetched_at=now,
+            expires_at=now + COPY_LIMIT_SECONDS,
             busy_until=0.0 if before is None else before.busy_until,
             busy_answers=0 if before is None else before.busy_answers,
         )
         self._save(copy)
         return self._keep(copy, rules, detail).standing(url.text)
 
+    def _failed(self, url: Url, before: Standing, heard: Heard, access: Access, detail: str) -> Standing:
+        """No usable answer. The file that was read last serves for a while, unless the server asks for silence."""
+        now = self._clock.latest()
+        if heard.retry_after is not None:
+            access = Access.BACK_OFF
+        has_copy = before.old_copy_until > now
+        known = self._origins.get(url.origin)
+        rules = known.rules if has_copy and known is not None else None
+        is_served = rules is not None and access is Access.DISALLOW_ALL
+        if is_served:
+            # Nobody waits for it, so it is asked for less often than where everybody does.
+            hold = robots_hold(before.failures + ROBOTS_TRIES, self._chance(), self._settings)
+            expires_at = min(now + hold, before.old_copy_until)
+        else:
+            expires_at = now + self._hold_seconds(heard, before.failures)
+        copy = RobotsCopy(
+            origin=url.origin,
+            access=access.value,
+            expires_at=expires_at,
+            failures=before.failures + 1,
+            busy_until=before.busy_until,
+            busy_answers=before.busy_answers,
+        )
+        if has_copy:
+            # The store has its body, and keeps it.
+            self._change(url.origin, {"access": access.value, "expires_at": expires_at, "failures": copy.failures})
+        else:
+            self._save(copy)
+        kept = self._keep(copy, rules, detail, is_usable=is_served)
+        kept.old_copy_until = before.old_copy_until
+        return kept.standing(url.text)
+
     def note_busy(self, origin: str, until: float, answers: int) -> None:
         """Until when an origin asked for no requests, with so many busy answers in a row; 0 and 0 after a good one."""
         known = self._origins.get(origin)
         if known is not None:
             known.busy_until, known.busy_answers = until, answers
-        self._save_busy(origin, until, answers)
+        self._change(origin, {"busy_until": until, "busy_answers": answers})
 
     def close(self) -> None:
         self._reader.close()
 
-    def _keep(self, copy: RobotsCopy, rules: Rules | None, detail: str = "") -> _Origin:
+    def _keep(self, copy: RobotsCopy, rules: Rules | None, detail: str = "", *, is_usable: bool = True) -> _Origin:
         size_bytes = _ORIGIN_BYTES + 2 * len(copy.origin) + len(detail)
         if rules is not None and rules is not _NO_RULES:
             size_bytes += rules.size_bytes
-        kept = _Origin(rules, copy.expires_at, copy.failures, detail, copy.busy_until, copy.busy_answers, size_bytes)
+        kept = _Origin(
+            rules,
+            is_usable,
+            copy.expires_at,
+            copy.failures,
+            detail,
+            copy.busy_until,
+            copy.busy_answers,
+            old_copy_until(copy),
+            size_bytes,
+        )
         self._forget(copy.origin)
         self._origins[copy.origin] = kept
         self._used_bytes += size_bytes

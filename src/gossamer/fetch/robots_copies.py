@@ -17,12 +17,15 @@ _GATHER_SECONDS = 0.015
 _BATCH_BYTES = 4 << 20
 #: What waits while the store does not take them. Beyond it the oldest are dropped: then robots.txt is asked for again.
 MOST_BYTES = 16 << 20
-#: Busy origins whose copy the store has and that wait to be written into it; beyond it the oldest are dropped.
-MOST_BUSY = 20_000
+#: Changes that wait to be written into the copy that the store has; beyond it the oldest are dropped.
+MOST_CHANGES = 20_000
 #: Copies that are read from the store at once, to be written again: some are 500 KiB long.
 _LOADED_AT_ONCE = 16
 #: What a copy takes beside its body.
 _COPY_BYTES = 500
+
+#: Fields of a `RobotsCopy` by their names.
+Change = dict[str, str | float | int]
 
 
 class RobotsCopies:
@@ -35,29 +38,28 @@ class RobotsCopies:
         self._store = store
         self._unsaved: dict[str, RobotsCopy] = {}
         self._unsaved_bytes = 0
-        self._busy: dict[str, tuple[float, int]] = {}
-        """By origin, `busy_until` and `busy_answers`, for the copy that the store has."""
+        self._changes: dict[str, Change] = {}
+        """By origin, for the copy that the store has."""
         self._is_added = asyncio.Event()
 
     def save(self, copy: RobotsCopy) -> None:
         self._forget(copy.origin)
-        self._busy.pop(copy.origin, None)
+        self._changes.pop(copy.origin, None)
         self._unsaved[copy.origin] = copy
         self._unsaved_bytes += _size_bytes(copy)
         while self._unsaved_bytes > MOST_BYTES:
             self._forget(next(iter(self._unsaved)))
         self._is_added.set()
 
-    def save_busy(self, origin: str, busy_until: float, busy_answers: int) -> None:
-        """Changes the copy that is there."""
+    def change(self, origin: str, change: Change) -> None:
+        """Replaces these fields of the copy that is there, and leaves its body."""
         copy = self._unsaved.get(origin)
         if copy is not None:
-            self.save(replace(copy, busy_until=busy_until, busy_answers=busy_answers))
+            self.save(_changed(copy, change))
             return
-        self._busy.pop(origin, None)
-        self._busy[origin] = busy_until, busy_answers
-        if len(self._busy) > MOST_BUSY:
-            del self._busy[next(iter(self._busy))]
+        self._changes[origin] = self._changes.pop(origin, {}) | change
+        if len(self._changes) > MOST_CHANGES:
+            del self._changes[next(iter(self._changes))]
         self._is_added.set()
 
     def unsaved(self, origin: str) -> RobotsCopy | None:
@@ -70,10 +72,10 @@ class RobotsCopies:
             found |= await self._store.load_robots([origin for origin in origins if origin not in found])
             # What was saved meanwhile is newer.
             found |= {origin: copy for origin in origins if (copy := self.unsaved(origin)) is not None}
-        if self._busy:
+        if self._changes:
             for origin in origins:
-                if origin in self._busy:
-                    found[origin] = self._with_busy(origin, found.get(origin))
+                if origin in self._changes:
+                    found[origin] = self._with_change(origin, found.get(origin))
         return found
 
     async def run(self) -> None:
@@ -91,11 +93,11 @@ class RobotsCopies:
                 await self._save_all()
 
     async def _save_all(self) -> None:
-        while busy := list(islice(self._busy, _LOADED_AT_ONCE)):
-            copies = await self._store.load_robots(busy)
-            for origin in busy:
-                if origin in self._busy:  # otherwise a whole copy has come meanwhile
-                    self.save(self._with_busy(origin, copies.get(origin)))
+        while origins := list(islice(self._changes, _LOADED_AT_ONCE)):
+            copies = await self._store.load_robots(origins)
+            for origin in origins:
+                if origin in self._changes:  # otherwise a whole copy has come meanwhile
+                    self.save(self._with_change(origin, copies.get(origin)))
         while batch := self._batch():
             await self._store.save_robots(batch)
             for copy in batch:
@@ -113,16 +115,19 @@ class RobotsCopies:
             batch.append(copy)
         return batch
 
-    def _with_busy(self, origin: str, copy: RobotsCopy | None) -> RobotsCopy:
-        busy_until, busy_answers = self._busy[origin]
+    def _with_change(self, origin: str, copy: RobotsCopy | None) -> RobotsCopy:
         # A robots.txt that the store does not have is asked for again when the origin may be.
         copy = copy or RobotsCopy(origin=origin, access=Access.DISALLOW_ALL.value)
-        return replace(copy, busy_until=busy_until, busy_answers=busy_answers)
+        return _changed(copy, self._changes[origin])
 
     def _forget(self, origin: str) -> None:
         copy = self._unsaved.pop(origin, None)
         if copy is not None:
             self._unsaved_bytes -= _size_bytes(copy)
+
+
+def _changed(copy: RobotsCopy, change: Change) -> RobotsCopy:
+    return replace(copy, **change)
 
 
 def _size_bytes(copy: RobotsCopy) -> int:

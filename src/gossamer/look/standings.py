@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gossamer.config import Settings
-from gossamer.fetch.robots import Access, parse
+from gossamer.fetch.robots import Access, is_old_copy_used, parse
 from gossamer.fetch.robots_file import AGENT
 from gossamer.frontier.politeness import ROBOTS_TRIES
 from gossamer.frontier.slots import slot_of
@@ -43,6 +43,8 @@ class RobotsStanding(msgspec.Struct, frozen=True, kw_only=True):
     """It failed so often that URLs are dropped instead of waiting for it."""
     age_seconds: float | None = None
     """Since the last usable answer."""
+    is_old_copy: bool = False
+    """The last answer was not usable, so the file of the answer before it decides for a while."""
     valid_seconds: float = 0.0
     """Until it is asked for again; negative: it has expired, and is asked for before the next request."""
     busy_seconds: float = 0.0
@@ -92,17 +94,20 @@ def robots_standing(url: Url, copy: RobotsCopy | None, now: float) -> RobotsStan
     """What a fetcher would make of the copy that the store has."""
     if copy is None:
         return RobotsStanding(origin=url.origin, access=RobotsAccess.NEVER_ASKED)
+    is_old_copy = is_old_copy_used(copy, now)
+    is_usable = copy.access in _USABLE or is_old_copy
     standing = RobotsStanding(
         origin=url.origin,
         access=RobotsAccess.UNREACHABLE,
         failures=copy.failures,
-        is_given_up=copy.access not in _USABLE and copy.failures >= ROBOTS_TRIES,
+        is_given_up=not is_usable and copy.failures >= ROBOTS_TRIES,
         age_seconds=now - copy.fetched_at if copy.fetched_at else None,
+        is_old_copy=is_old_copy,
         valid_seconds=copy.expires_at - now,
         busy_seconds=max(0.0, copy.busy_until - now),
         busy_answers=copy.busy_answers,
     )
-    if copy.access not in _USABLE:
+    if not is_usable:
         return standing
     rules = parse(copy.body).for_agent(AGENT)
     said = rules.verdict(url.text)
