@@ -63,6 +63,8 @@ SINKS: dict[str, tuple[int, Callable[[Path], Sink]]] = {
 class Nobody:
     """A store that has nothing to do."""
 
+    async def sync(self) -> None: ...
+
     async def finish(self, finished: Sequence[Finished]) -> None:
         """Costs nothing, so that the sinks are all that is measured."""
 

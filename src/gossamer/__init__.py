@@ -47,7 +47,8 @@ limits the crawl (`report/bounds.py`). From there the terminal (`report/progress
 asks what a process holds.
 
 `config.py` holds every setting, `layers.py` reads them from files, environment and flags, `patterns.py` compiles those
-that are patterns, `errors.py` is what can go wrong with us. `cli/` is the command line.
+that are patterns, `errors.py` is what can go wrong with us, `disk.py` brings files to the disk. `cli/` is the
+command line.
 
 `testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
 with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/stores/` has a model of the

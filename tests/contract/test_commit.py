@@ -1,6 +1,7 @@
 """A commit is all or nothing, wherever the process that makes it is killed: each page is in the files exactly once."""
 
 import asyncio
+import copy
 import errno
 import json
 import os
@@ -28,7 +29,7 @@ from gossamer.sinks.parts import committed_parts
 from gossamer.sinks.sink import Entry, Mark, PageRecord, Prepared, Sink
 from gossamer.sinks.warc import WarcSink
 from gossamer.spool.directory import SpoolDirectory, segments_in
-from gossamer.spool.recovery import recover_lost, recover_open, return_claimed
+from gossamer.spool.recovery import recover_lost, recover_open, recover_ready, return_claimed
 from gossamer.spool.segment import read_segment, segment_id
 from gossamer.spool.writer import SegmentWriter
 from gossamer.testing.stores.model import ModelStore
@@ -143,6 +144,8 @@ class Journal:
     def __init__(self) -> None:
         self.finished: Counter[int] = Counter()
         self.is_away = False
+
+    async def sync(self) -> None: ...
 
     async def finish(self, finished: Sequence[Finished]) -> None:
         if self.is_away:
@@ -486,6 +489,31 @@ class MortalStore(ModelStore):
         self.mortal.step()
 
 
+class ForgetfulStore(MortalStore):
+    """A store whose machine loses its power together with the crawl's: what it has not synced by then, it forgets."""
+
+    def __init__(self, mortal: Mortal, *, is_honest: bool = True) -> None:
+        super().__init__(mortal)
+        self._is_honest = is_honest
+        self.all_is_on_disk()
+
+    def _remembered(self) -> dict[str, Any]:
+        kept = {"mortal", "clock", "_on_disk", "_is_honest"}
+        return copy.deepcopy({name: value for name, value in vars(self).items() if name not in kept})
+
+    def all_is_on_disk(self) -> None:
+        self._on_disk = self._remembered()
+
+    async def sync(self) -> None:
+        self.mortal.step()
+        if self._is_honest:
+            self.all_is_on_disk()
+        self.mortal.step()
+
+    def lose_power(self) -> None:
+        vars(self).update(copy.deepcopy(self._on_disk))
+
+
 async def admit_all(store: ModelStore) -> None:
     sites = [f"site{number}.example" for number in range(SITES)]
     await store.admit(
@@ -550,6 +578,7 @@ async def live(data: Path, store: ModelStore, run: int) -> None:
         if segments % 2:
             await committer.commit()
     await committer.commit()
+    await store.sync()
     committer.close()
 
 
@@ -559,6 +588,7 @@ async def recover_all(data: Path, store: ModelStore) -> None:
     await recover(data, store)
     return_claimed(spool)
     await recover_open(spool, store)
+    await recover_ready(spool, store)
     await recover_lost(spool, store)
 
 
@@ -632,6 +662,50 @@ def test_a_crawl_killed_at_any_step_has_each_page_once(tmp_path: Path, monkeypat
     assert steps > 100, "the scenario has too few steps to show anything"
 
 
+def crawl_that_loses_power(data: Path, mortal: Mortal, steps: int, *, is_honest: bool) -> bool:
+    """After so many steps, and then again in each recovery after one step more; whether the crawl came so far.
+
+    What was done to files is on the disk, whether it was synced or not: so the store is behind them as far as it may.
+    """
+    mortal.left = 1 << 62
+    store = ForgetfulStore(mortal, is_honest=is_honest)
+    asyncio.run(admit_all(store))
+    store.all_is_on_disk()
+    asyncio.run(recover_all(data, store))
+    is_dead = is_killed(mortal, steps, lambda: asyncio.run(live(data, store, 1)))
+    store.lose_power()
+    more = 0
+    while is_killed(mortal, more, lambda: asyncio.run(recover_all(data, store))):
+        store.lose_power()
+        more += 1
+    asyncio.run(check_recovered(data, store))
+    asyncio.run(live(data, store, 2))
+    asyncio.run(check_finished(data, store))
+    return is_dead
+
+
+@pytest.mark.timeout(600)
+def test_a_crawl_whose_store_forgets_what_was_not_synced_has_each_page_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mortal = Mortal()
+    mortal.install(monkeypatch)
+    for steps, data in lives(tmp_path):
+        if not crawl_that_loses_power(data, mortal, steps, is_honest=True):
+            break
+    assert steps > 100, "the scenario has too few steps to show anything"
+
+
+def test_a_store_that_only_says_that_it_has_synced_has_pages_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above can fail."""
+    mortal = Mortal()
+    mortal.install(monkeypatch)
+    with pytest.raises(AssertionError):
+        crawl_that_loses_power(tmp_path, mortal, 300, is_honest=False)
+
+
 class Tables(Crawl):
     """A parser without archives, which have nothing to do with merging. Its store outlives it."""
 
@@ -703,6 +777,9 @@ from gossamer.sinks import parts
 from tests.contract.test_commit import all_sinks, made_page, url_of
 
 class Journal:
+    async def sync(self):
+        pass
+
     async def finish(self, finished):
         with open(data / "finished", "ab", buffering=0) as file:
             file.write(b"".join(b"%d\\n" % done.number for done in finished))
@@ -734,6 +811,8 @@ class FileJournal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    async def sync(self) -> None: ...
 
     async def finish(self, finished: Sequence[Finished]) -> None:
         with self.path.open("ab") as file:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import logging
 import random
 import re
@@ -294,6 +295,22 @@ def test_a_load_that_was_complete_asks_the_store_nothing(tmp_path: Path) -> None
     assert again == Loaded(0, 0, {}, is_complete=True)
     assert heard == [again]
     assert store.calls == 1
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_the_offset_is_written_only_after_the_store_has_synced_what_it_covers(tmp_path: Path) -> None:
+    """Otherwise a power loss leaves seeds that neither the store nor a resume knows of."""
+    offset_file = tmp_path / "seeds.offset"
+    found: list[tuple[int, int]] = []
+
+    class SyncingStore(ModelStore):
+        async def sync(self) -> None:
+            offset = json.loads(offset_file.read_bytes())["offset_bytes"] if offset_file.exists() else 0
+            found.append(((await self.counts(now=0.0)).admitted, offset))
+
+    lines = copied(tmp_path / "seeds", *numbered(15))
+    load(tmp_path / "seeds", SyncingStore(slots=4))
+    assert found == [(10, 0), (15, sum(len(line) + 1 for line in lines[:10]))]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"offset_bytes": "x"}'])

@@ -78,6 +78,8 @@ def made_page(reference: str = "https://www.example.co.uk:8443/a/b?c=d&e", **fac
 class Nobody:
     """A store that has nothing to do."""
 
+    async def sync(self) -> None: ...
+
     async def finish(self, finished: Sequence[Finished]) -> None: ...
 
 

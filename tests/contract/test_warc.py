@@ -104,6 +104,8 @@ class Journal:
         self.finished: set[int] = set()
         self.is_away = False
 
+    async def sync(self) -> None: ...
+
     async def finish(self, finished: Sequence[Finished]) -> None:
         if self.is_away:
             raise StoreUnavailable("away")

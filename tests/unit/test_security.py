@@ -193,6 +193,8 @@ def test_processes_of_random_bytes_are_nobody(tmp_path: Path) -> None:
 class NoStore:
     """Must not be asked for anything."""
 
+    async def sync(self) -> None: ...
+
     async def finish(self, finished: Sequence[Finished]) -> None:
         raise AssertionError(finished)
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Result
 from gossamer.spool.directory import SERIAL_BLOCK, Backlog, SpoolDirectory
-from gossamer.spool.recovery import Recovered, recover_lost, recover_open, return_claimed
+from gossamer.spool.recovery import Recovered, recover_lost, recover_open, recover_ready, return_claimed
 from gossamer.spool.room import SpoolRoom
 from gossamer.spool.segment import DamagedSegment, frame, parse_name, read_segment, segment_id
+from gossamer.spool.suspects import Finding, Suspects
 from gossamer.spool.writer import SEGMENT_BYTES, SEGMENT_OUTCOMES, SEGMENT_SECONDS, ClosedSegment, SegmentWriter
 
 
@@ -401,6 +402,36 @@ def test_an_open_segment_that_the_store_knows_is_published_with_the_rest_void(sp
     assert claimed is not None
     assert numbers(claimed) == [2]
     assert list(spool.open.iterdir()) == []
+
+
+def test_a_ready_segment_that_lost_its_seal_gets_it_again_from_what_the_store_knows(ready_segment: Path) -> None:
+    spool = SpoolDirectory(ready_segment.parents[1])
+    whole = ready_segment.read_bytes()
+    ready_segment.write_bytes(whole[: parse_name(ready_segment.name).size_bytes])  # type: ignore[union-attr]
+    index = Index(**{segment_id(ready_segment).replace("-", "_"): {0, 2}})
+    assert asyncio.run(recover_ready(spool, index)) == 0
+    assert ready_segment.read_bytes() == whole
+    assert numbers(ready_segment) == [0, 2]
+
+
+def test_a_ready_segment_that_the_store_has_forgotten_is_deleted_unless_it_holds_attempts_alone(
+    spool: SpoolDirectory,
+) -> None:
+    """After a power loss the store may be older than the spool: it has these URLs fetched again."""
+    writer = SegmentWriter(spool, 1, 0)
+    known, forgotten, attempts, empty, suspect = (
+        close(writer, made_outcome(number, result=result))
+        for number, result in enumerate([Result.DONE, Result.DONE, Result.RETRY, Result.DONE, Result.DONE])
+    )
+    for closed in (known, forgotten, attempts, empty, suspect):
+        closed.publish(set())
+    (spool.ready / empty.path.name).write_bytes(b"")
+    suspects = Suspects(spool.root)
+    suspects.add(suspect.id, Finding.RETURNING)
+    index = Index(**{known.id.replace("-", "_"): {0}})
+    assert asyncio.run(recover_ready(spool, index, suspects=suspects)) == 2
+    suspects.close()
+    assert {path.name for path in spool.ready.iterdir()} == {one.path.name for one in (known, attempts, suspect)}
 
 
 def test_recovery_of_one_fetcher_leaves_the_open_segments_of_the_others(spool: SpoolDirectory) -> None:

@@ -241,6 +241,13 @@ class Store(Protocol):
     async def finish(self, finished: Sequence[Finished]) -> None:
         """Spooled URLs are done with, and counted. Those that are not in that segment any more are left alone."""
 
+    async def sync(self) -> None:
+        """What was acknowledged so far, to any process, survives a power loss when this returns.
+
+        On a server that is up to the server: it writes to its disk before it answers, or as late as it is set to. May
+        raise OSError, and may be called again then.
+        """
+
     async def segments(self) -> dict[str, int]:
         """The segments in which URLs are spooled, and how many in each."""
 

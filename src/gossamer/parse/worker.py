@@ -144,6 +144,7 @@ class Parser:
                     await self._commit()
                 await asyncio.sleep(IDLE_SECONDS)
             await self._commit()
+            await self._store.sync()
             self._committer.close()
             return_claimed(self._spool, self._name)
         except (GossamerError, OSError):

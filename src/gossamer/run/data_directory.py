@@ -29,6 +29,7 @@ import msgspec
 
 from gossamer import layers
 from gossamer.config import Settings
+from gossamer.disk import sync
 from gossamer.errors import GossamerError, UsageError
 from gossamer.frontier.admission import Exclusions, parse_exclusions
 from gossamer.report.resources import started
@@ -90,6 +91,8 @@ class DataDirectory:
         try:
             self.root.mkdir(parents=True)
             self._made_folders = missing
+            with contextlib.suppress(PermissionError):  # who may write there may not be allowed to read
+                sync(self.root.parent)
         except FileExistsError:
             if not self.root.is_dir():
                 raise UsageError(f"--data-dir: {str(self.root)!r} is a file; name a directory") from None
@@ -262,6 +265,7 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    sync(path.parent)
 
 
 def _is_running(last: Processes, pid: int) -> bool:

@@ -93,6 +93,9 @@ class MeteredStore:
     async def finish(self, finished: Sequence[Finished]) -> None:
         await self._timed("finish", self._store.finish(finished))
 
+    async def sync(self) -> None:
+        await self._timed("sync", self._store.sync(), OTHER_VERB)
+
     async def segments(self) -> dict[str, int]:
         return await self._timed("segments", self._store.segments(), OTHER_VERB)
 

@@ -4,6 +4,7 @@ The order matters. A commit that counts is brought to its end first, because its
 do claimed segments go back to `ready`. Open segments are settled when the slots under which they were written are free.
 """
 
+import contextlib
 import logging
 
 from gossamer.run.data_directory import DataDirectory
@@ -11,7 +12,7 @@ from gossamer.run.orders import Orders
 from gossamer.run.wiring import Workshop
 from gossamer.sinks.commit import recover
 from gossamer.spool.directory import SpoolDirectory, segments_in
-from gossamer.spool.recovery import Recovered, recover_lost, recover_open, return_claimed
+from gossamer.spool.recovery import Recovered, recover_lost, recover_open, recover_ready, return_claimed
 from gossamer.spool.suspects import Suspects
 
 log = logging.getLogger("gossamer.run")
@@ -30,8 +31,13 @@ async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
     for note in spool.claimed.glob("*.note"):
         note.unlink(missing_ok=True)
     _say_damaged(await recover_open(spool, store))
-    lost = await recover_lost(spool, store)
-    _keep_suspects(spool)
+    with contextlib.closing(Suspects(spool.root)) as suspects:
+        suspects.refresh()
+        forgotten = await recover_ready(spool, store, suspects=suspects)
+        lost = await recover_lost(spool, store)
+        _keep_suspects(spool, suspects)
+    if forgotten:
+        log.warning("the store has forgotten %d segments; what was in them is fetched again", forgotten)
     if lost:
         log.warning("%d segments are missing from the spool; what was in them is fetched again", len(lost))
 
@@ -41,16 +47,13 @@ def _say_damaged(recovered: Recovered) -> None:
         log.warning("%d open segments are damaged and in quarantine; their URLs are fetched again", recovered.damaged)
 
 
-def _keep_suspects(spool: SpoolDirectory) -> None:
+def _keep_suspects(spool: SpoolDirectory, suspects: Suspects) -> None:
     """What is known of segments that are gone is of no use any more."""
     names = [*segments_in(spool.open), *segments_in(spool.ready)]
-    suspects = Suspects(spool.root)
     try:
         suspects.remove_all_but({name.id for name in names})
     except OSError as error:
         log.warning("what is known of segments that are gone cannot be removed: %s", error)
-    finally:
-        suspects.close()
 
 
 async def mend_after(data: DataDirectory, workshop: Workshop, dead: Orders) -> None:

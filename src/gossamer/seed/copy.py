@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from gossamer.config import UrlSettings
+from gossamer.disk import sync
 from gossamer.errors import UsageError
 from gossamer.seed.formats import TABLE_ADVICE, is_table, what_is_no_text
 from gossamer.seed.typed import with_scheme
@@ -47,6 +48,7 @@ def copy_seeds(urls: Sequence[str], seed_file: str | None, target: Path, setting
             copy.flush()
             os.fsync(copy.fileno())
         temporary.replace(target)
+        sync(target.parent)
     except OSError as error:
         raise UsageError(f"{temporary}: cannot be written: {error.strerror}") from error
     finally:

@@ -40,7 +40,7 @@ class SeedLoader:
     """Admits every line of the copy at least once, whenever it was killed; that is once, as the store knows the rest.
 
     The leader calls it, at the start of each run. It reads only what was not admitted yet, never the file as a whole.
-    The offset is written after the store has answered, never before.
+    The offset is written after the store has answered and is synced, never before.
     """
 
     def __init__(self, seeds: Path, store: Store, rules: AdmissionRules, url_settings: UrlSettings) -> None:
@@ -60,6 +60,7 @@ class SeedLoader:
                 candidates = list(self._candidates(batch, refused))
                 now = await self._clock.earliest()
                 answers = Counter(await self._store.admit(candidates, self._rules.limits, now=now))
+                await self._store.sync()
                 self._write_offset(end_offset)
                 lines += len(batch)
                 admitted += answers.pop(Reason.NEW, 0)

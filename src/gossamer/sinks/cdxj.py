@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii as _json
 from pathlib import Path
 
+from gossamer.disk import sync
 from gossamer.records import Answer
 from gossamer.sinks.sink import PageRecord, Place, open_name, owner_of, write_all
 from gossamer.sinks.surt import surt_key
@@ -66,7 +67,7 @@ def close_index(path: Path, final: Path) -> None:
         parts.unlink()
     result.rename(final)
     # The sorted file must outlast the machine's death before the other may go.
-    _sync(final.parent)
+    sync(final.parent)
     path.unlink()
 
 
@@ -111,14 +112,6 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
                 write_all(descriptor, block)
                 block.clear()
         write_all(descriptor, block)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
 """The commit: from one moment on, some segments' pages are in the files, their URLs finished, and the segments gone.
 
-    1  sinks hand everything to the system; their open files and directories are synced
+    1  sinks hand everything to the system; the store, the open files and their directories are synced
     2  the record (files and lengths, segments, URLs) is written beside its place, synced, renamed into it, synced
     ── from here on it counts ──
     3  complete files get their final names, and what they replace is deleted
@@ -10,15 +10,20 @@
 
 A record stays until the next one replaces it: it also says how far the open files count. Steps 3 to 6 change nothing
 when they are done again, so recovery does them for every record that it finds, and then cuts the open files back.
+
+The store is synced before a record is written, replaced or removed. So after a power loss it still knows that the URLs
+of the record are spooled, with all links of their pages, and that those of the record before are finished. Otherwise it
+would have pages fetched again that are in the files already.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from gossamer.disk import sync, sync_entries
 from gossamer.errors import GossamerError
 from gossamer.records import Finished, Reason
 from gossamer.sinks.cdxj import close_index
@@ -36,6 +41,8 @@ class Finisher(Protocol):
     """What a commit needs of the store."""
 
     async def finish(self, finished: Sequence[Finished]) -> None: ...
+
+    async def sync(self) -> None: ...
 
 
 class CommitRecord(msgspec.Struct, frozen=True):
@@ -117,13 +124,17 @@ class Committer:
             self._segments,
             self._finished,
         )
+        await self._store.sync()
         _write_record(self._data, self._path, record)
         self._decided = record
         self._segments, self._finished = [], []
         return pages + await self._carry_out_decided()
 
     def close(self) -> None:
-        """The files keep what is committed, and get their final names. Nothing may be written after this."""
+        """The files keep what is committed, and get their final names. Nothing may be written after this.
+
+        The caller has synced the store since the last commit: the record goes.
+        """
         if self._decided is not None:
             return  # recovery still needs the record, and does the rest
         for sink, mark in zip(self._sinks, self._committed, strict=True):
@@ -135,7 +146,7 @@ class Committer:
         record = self._decided
         if record is None:
             return 0
-        _sync_directories([self._path])
+        sync_entries([self._path])
         await _carry_out(self._data, record, self._store)
         self._decided = None
         self._open = [file for file in record.files if not file.is_complete]
@@ -168,6 +179,7 @@ async def recover(data: Path, store: Finisher, *, parser: str | None = None) -> 
                 file = files.get(relative, OpenFile(relative, 0))
                 cut(path, file.length_bytes)
                 _close_files(data, [file])
+    await store.sync()
     for path in records:
         path.unlink(missing_ok=True)
         _temporary(path).unlink(missing_ok=True)
@@ -182,13 +194,13 @@ async def _carry_out(data: Path, record: CommitRecord, store: Finisher) -> None:
     replaced = [data / path for path in record.replaced]
     for path in replaced:
         path.unlink(missing_ok=True)
-    _sync_directories(replaced)
+    sync_entries(replaced)
     for start in range(0, len(record.finished), _FINISH_BATCH):
         await store.finish(record.finished[start : start + _FINISH_BATCH])
     segments = [data / segment for segment in record.segments]
     for segment in segments:
         segment.unlink(missing_ok=True)
-    _sync_directories(segments)
+    sync_entries(segments)
 
 
 def _close_files(data: Path, files: Sequence[OpenFile]) -> None:
@@ -202,15 +214,18 @@ def _close_files(data: Path, files: Sequence[OpenFile]) -> None:
             close_index(path, data / file.final_path)
         else:
             path.rename(data / file.final_path)
-    _sync_directories([data / file.path for file in there])
+    sync_entries(data / file.path for file in there)
 
 
 def _write_record(data: Path, path: Path, record: CommitRecord) -> None:
     files = [data / file.path for file in record.files]
     for file in files:
-        _sync(file)
-    _sync_directories(files)
-    path.parent.mkdir(exist_ok=True)
+        sync(file)
+    sync_entries(files)
+    if not path.exists():
+        # The first of this parser: its directory, and those of the sinks, may be new.
+        path.parent.mkdir(exist_ok=True)
+        sync(data)
     temporary = _temporary(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
@@ -239,18 +254,3 @@ def _record_path(data: Path, parser: str) -> Path:
 
 def _temporary(path: Path) -> Path:
     return path.with_suffix(".new")
-
-
-def _sync_directories(paths: Iterable[Path]) -> None:
-    """What was created, renamed or deleted at these paths outlasts the machine's death."""
-    for directory in sorted({path.parent for path in paths}):
-        if directory.exists():
-            _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

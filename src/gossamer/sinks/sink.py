@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from gossamer.disk import sync
 from gossamer.errors import GossamerError
 from gossamer.records import Answer, Outcome, Reason
 from gossamer.url import Url
@@ -168,7 +169,10 @@ def owner_of(name: str) -> str | None:
 
 
 def cut(path: Path, length_bytes: int) -> None:
-    """Take away what is beyond a length. A file that is shorter was tampered with: padding it would hide that."""
+    """Take away what is beyond a length. A file that is shorter was tampered with: padding it would hide that.
+
+    What is taken away does not come back after a power loss: the file may get its final name next.
+    """
     size_bytes = path.stat().st_size
     if size_bytes < length_bytes:
         raise GossamerError(
@@ -177,6 +181,7 @@ def cut(path: Path, length_bytes: int) -> None:
         )
     if size_bytes > length_bytes:
         os.truncate(path, length_bytes)
+        sync(path)
 
 
 def write_all(descriptor: int, data: bytes | bytearray) -> None:

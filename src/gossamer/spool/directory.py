@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from gossamer.disk import sync
 from gossamer.errors import GossamerError
 from gossamer.spool.segment import SegmentName, parse_name
 
@@ -96,7 +97,9 @@ class SpoolDirectory:
         start = _read_serial(path) if path.exists() else 0
         temporary = path.with_suffix(".new")
         temporary.write_bytes(b"%d" % (start + SERIAL_BLOCK))
+        sync(temporary)
         temporary.rename(path)
+        sync(self._serials)
         return range(start, start + SERIAL_BLOCK)
 
     def _list_ready(self) -> bool:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import msgspec
 
+from gossamer.disk import sync
+
 #: Beyond this the leader removes the lines of segments that are gone: those of some thousand pages.
 LONG_BYTES = 256 << 10
 #: A page on which so many parsers died, although they read it guarded at last, is not read again.
@@ -154,6 +156,7 @@ class Suspects:
                 file.flush()
                 os.fsync(file.fileno())  # some of the lines outlast the machine's death
             temporary.rename(self._path)
+            sync(self._path.parent)
         self.refresh()
 
     def is_long(self) -> bool:

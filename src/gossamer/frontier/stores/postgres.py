@@ -241,6 +241,9 @@ class PostgresStore(Store):
     async def _finish(self, step: Sequence[Finished]) -> None:
         await self._count("finish", lambda connection: verbs.finish(connection, step))
 
+    async def sync(self) -> None:
+        """The server has synced before it answered, as every transaction does with `synchronous_commit`."""
+
     async def segments(self) -> dict[str, int]:
         return await self._call("segments", verbs.segments)
 

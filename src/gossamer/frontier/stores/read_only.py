@@ -22,6 +22,7 @@ class ReadOnlyStore(Store):
     release = _refuse
     spool = _refuse
     finish = _refuse
+    sync = _refuse
     unspool = _refuse
     save_robots = _refuse
 

@@ -262,6 +262,10 @@ class RedisStore(Store):
             by_slot = codec.finished_by_slot(step)
             await self._run("finish", "finish", by_slot, codec.encode([*by_slot.values()]))
 
+    async def sync(self) -> None:
+        """Left to the server: with `appendfsync always` it has synced before it answered, with `everysec` it will have
+        within a second or two. (Redis 7.0 has no command that waits for that.)"""
+
     async def segments(self) -> dict[str, int]:
         fields = await self._run("segments", "segments", range(self._slots))
         numbers: Counter[str] = Counter()

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from gossamer.disk import sync
 from gossamer.errors import GossamerError, StoreUnavailable
 from gossamer.frontier.stores.redis_keys import key_in_slot
 from gossamer.frontier.stores.redis_pool import Reply
@@ -221,7 +222,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 def _append(path: Path, blocks: Sequence[bytes]) -> list[_Written]:
     """On the disk when it returns. What an earlier attempt left unfinished at the end of the file stays there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sync(path.parent.parent)
     is_new = not path.exists()
     frames = [_FRAME.pack(len(block), zlib.crc32(block)) + block for block in blocks]
     with path.open("ab") as file:
@@ -230,11 +233,7 @@ def _append(path: Path, blocks: Sequence[bytes]) -> list[_Written]:
         file.flush()
         os.fsync(file.fileno())
     if is_new:
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync(path.parent)
     written = []
     for frame in frames:
         written.append(_Written(begin, len(frame)))

@@ -1,12 +1,14 @@
 """The embedded store: the frontier in one SQLite file of the data directory, shared by all processes of a crawl."""
 
 import asyncio
+import contextlib
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from gossamer.disk import sync
 from gossamer.frontier.store import AdmitLimits, Leases
 from gossamer.frontier.stores.examination import Finding, Verdict, refuse
 from gossamer.frontier.stores.robots_copies import encode_robots
@@ -48,7 +50,7 @@ class SqliteStore(SqliteReads):
     `StoreThread`. Then other processes copy the log into the file, and this one only if they do not.
 
     A verb with many URLs is cut into steps, and each URL's part of it is atomic. Death of the process loses nothing
-    that was acknowledged; a power cut at most the transactions since the last checkpoint, and never the order of them.
+    that was acknowledged; a power loss at most the transactions since the last `sync`, the latest of them first.
     """
 
     def __init__(self, path: Path, slots: int, *, may_create: bool = True, at_once: bool = False) -> None:
@@ -89,9 +91,14 @@ class SqliteStore(SqliteReads):
         _use_log(connection)
         connection.executescript(_PRAGMAS)
         connection.execute("BEGIN IMMEDIATE")
-        if check_identity(connection, self._path):
+        is_new = check_identity(connection, self._path)
+        if is_new:
             create(connection, self._slots)
         connection.execute("COMMIT")
+        if is_new:
+            # From here on the file is expected to be there, also after a power loss.
+            connection.execute("PRAGMA wal_checkpoint").fetchone()
+            sync(self._path.parent)
         check_slots(connection, self._path, self._slots)
 
     async def close(self) -> None:
@@ -152,6 +159,15 @@ class SqliteStore(SqliteReads):
             return self._thread.call(lambda verbs: verbs.finish(step))
 
         await asyncio.gather(*map(finish, _steps(finished, self._batch)))
+
+    async def sync(self) -> None:
+        await asyncio.to_thread(self._sync_log)
+
+    def _sync_log(self) -> None:
+        # What is not in the log any more was synced by the checkpoint that copied it. SQLite locks no part of the log
+        # itself, so closing it again takes no lock away.
+        with contextlib.suppress(FileNotFoundError):
+            sync(self._path.with_name(f"{self._path.name}-wal"))
 
     async def unspool(self, segment: str) -> None:
         await self._thread.call(lambda verbs: verbs.unspool(segment))

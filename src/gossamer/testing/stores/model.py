@@ -290,6 +290,9 @@ class ModelStore(Store):
                 self._outcomes[done.reason] += 1
                 self._received_bytes += done.received_bytes
 
+    async def sync(self) -> None:
+        """It is in memory: nothing of it survives, synced or not."""
+
     async def segments(self) -> dict[str, int]:
         return dict(Counter(entry.segment for entry in self._spooled.values()))
 
