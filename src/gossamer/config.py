@@ -413,6 +413,13 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     unsafe_store: Annotated[
         bool, Meta(description="Use a server also with settings that can lose the frontier or show it to others.")
     ] = False
+    durable: Annotated[
+        bool,
+        Meta(
+            description="Sync the frontier and what was fetched before going on, so that a power loss costs no more"
+            " than a kill does. A server that is not set to do the same is refused."
+        ),
+    ] = False
     queue_in_memory: Annotated[
         int,
         Meta(

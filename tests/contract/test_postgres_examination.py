@@ -87,6 +87,31 @@ def test_a_server_is_examined_and_what_is_on_it_of_ours_is_told(postgres_binary:
         asyncio.run(run(server.url))
 
 
+def test_a_durable_crawl_refuses_a_server_that_is_not_and_says_what_to_set(postgres_binary: ServerBinary) -> None:
+    async def run(url: str) -> None:
+        given = replace(connecting(url), is_durable=True, is_unsafe=True)
+        store = PostgresStore(given)
+        with pytest.raises(
+            StoreUnavailable, match=r"not durable, as --durable wants it: fsync is off: .*set fsync = on"
+        ):
+            await store.open()
+        await store.close()
+
+    with PostgresServer(postgres_binary) as server:
+        asyncio.run(run(server.url))
+
+
+def test_a_durable_crawl_syncs_its_commits_whatever_the_servers_default_is(postgres_binary: ServerBinary) -> None:
+    async def run(url: str) -> None:
+        store = PostgresStore(replace(connecting(url), is_durable=True))
+        await store.open()
+        assert await store._call("test", lambda link: link.fetchval("SHOW synchronous_commit")) == "on"
+        await store.close()
+
+    with PostgresServer(postgres_binary, {"fsync": "on", "synchronous_commit": "off"}) as server:
+        asyncio.run(run(server.url))
+
+
 def test_a_frontier_in_use_is_removed_and_its_user_told(postgres_server: PostgresServer) -> None:
     async def run() -> None:
         given = connecting(postgres_server.url)

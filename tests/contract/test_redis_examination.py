@@ -70,6 +70,30 @@ def test_a_server_that_would_lose_urls_is_refused_with_all_that_is_to_be_changed
         assert findings["appendfsync"].verdict is Verdict.ADVICE
 
 
+def test_a_durable_crawl_refuses_a_server_that_is_not_and_says_what_to_set(
+    redis_binary: ServerBinary, tmp_path: Path
+) -> None:
+    async def nothing(_: RedisStore) -> None: ...
+
+    def opened(*, is_unsafe: bool = False) -> None:
+        with_store(make(running, tmp_path, is_durable=True, is_unsafe=is_unsafe), nothing)
+
+    with RedisServer(redis_binary, {"no-appendfsync-on-rewrite": "yes"}) as running, client(running) as admin:
+        with pytest.raises(
+            StoreUnavailable,
+            match=r"not durable, as --durable wants it: appendfsync is everysec: .*set appendfsync always"
+            r".*no-appendfsync-on-rewrite is yes: set it to no",
+        ):
+            opened()
+        admin.config_set("appendfsync", "always")
+        with pytest.raises(StoreUnavailable, match="no-appendfsync-on-rewrite is yes"):
+            opened(is_unsafe=True)
+        admin.config_set("no-appendfsync-on-rewrite", "no")
+        opened()
+        admin.config_set("appendfsync", "everysec")
+        with_store(make(running, tmp_path), nothing)
+
+
 def test_a_server_for_other_machines_is_refused_without_a_password(server: RedisServer) -> None:
     async def password(url: str) -> Finding:
         connected = Connected(url, "", pool=1, client_name="x")

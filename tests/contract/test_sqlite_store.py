@@ -391,6 +391,36 @@ def test_what_was_seen_is_known_wherever_it_stands(seed: int, tmp_path: Path, mo
     assert in_tree > recent
 
 
+@pytest.mark.parametrize(
+    ("is_durable", "at_once", "synced"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_durable_store_syncs_each_transaction_but_those_of_parsers(
+    tmp_path: Path, is_durable: bool, at_once: bool, synced: bool
+) -> None:
+    """A parser's next commit syncs what it was told."""
+
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "frontier.db", SLOTS, is_durable=is_durable, at_once=at_once)
+        await store.open()
+        (synchronous,) = await store._read(lambda verbs: verbs._connection.execute("PRAGMA synchronous").fetchone())
+        assert synchronous == (2 if synced else 1)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_new_frontier_is_in_its_file_before_anything_relies_on_it(tmp_path: Path) -> None:
+    """A power loss may take the log, and a frontier that was made and is empty would be taken for a lost one."""
+
+    async def work(_: SqliteStore) -> None:
+        copy = tmp_path / "copy.db"
+        copy.write_bytes((tmp_path / "frontier.db").read_bytes())
+        with closing(sqlite3.connect(copy)) as found:
+            assert found.execute("SELECT value FROM meta WHERE name = 'slots'").fetchone() == (SLOTS,)
+
+    with_store(tmp_path, work)
+
+
 def test_closing_ends_the_thread_and_nothing_can_be_asked_after_it(tmp_path: Path) -> None:
     def threads() -> int:
         return sum(thread.name.startswith("store") for thread in threading.enumerate())

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Result
+from gossamer.spool import writer as writer_module
 from gossamer.spool.directory import SERIAL_BLOCK, Backlog, SpoolDirectory
 from gossamer.spool.recovery import Recovered, recover_lost, recover_open, recover_ready, return_claimed
 from gossamer.spool.room import SpoolRoom
@@ -303,6 +304,18 @@ def test_a_segment_that_several_parsers_claim_goes_to_one(spool: SpoolDirectory,
         thread.join()
     claimed = [name for names in found.values() for name in names]
     assert len(claimed) == len(set(claimed)) == 200
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_a_durable_segment_is_synced_with_its_entry_before_the_store_is_told(
+    spool: SpoolDirectory, monkeypatch: pytest.MonkeyPatch, is_durable: bool
+) -> None:
+    writer = SegmentWriter(spool, 1, 0, is_durable=is_durable)
+    close(writer, made_outcome(1))
+    synced: list[Path] = []
+    monkeypatch.setattr(writer_module, "sync", synced.append)
+    closed = close(writer, made_outcome(2))
+    assert synced == ([closed.path, spool.open] if is_durable else [])
 
 
 def test_the_backlog_is_what_waits_and_not_what_is_parsed(spool: SpoolDirectory) -> None:

@@ -80,7 +80,7 @@ def fetcher_work(workshop: Workshop, orders: Orders) -> FetcherWork:
         settings=workshop.settings,
         store=workshop.store,
         client=client,
-        writer=SegmentWriter(workshop.spool, orders.run, orders.index),
+        writer=SegmentWriter(workshop.spool, orders.run, orders.index, is_durable=workshop.settings.frontier.durable),
         spool=workshop.spool,
         rules=workshop.rules,
         meter=counting,

@@ -81,7 +81,9 @@ def open_store(
     where = settings.frontier
     may_create = is_leader and not which.is_made
     if where.store == EMBEDDED:
-        return SqliteStore(data.frontier, settings.url.slots, may_create=may_create, at_once=at_once)
+        return SqliteStore(
+            data.frontier, settings.url.slots, may_create=may_create, at_once=at_once, is_durable=where.durable
+        )
     return _on_server(
         data,
         settings,
@@ -93,6 +95,7 @@ def open_store(
             created_by=f"{socket.gethostname()}:{data.root.resolve()}",
             patience_seconds=where.store_patience_seconds if is_leader else None,
             is_unsafe=where.unsafe_store,
+            is_durable=where.durable,
             pool=where.store_pool,
         ),
     )

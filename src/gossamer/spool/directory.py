@@ -53,6 +53,8 @@ class SpoolDirectory:
     def create(self) -> None:
         for folder in (self.open, self.ready, self.claimed, self._quarantine, self._serials):
             folder.mkdir(parents=True, exist_ok=True)
+        sync(self.root)
+        sync(self.root.parent)
 
     def backlog(self) -> Backlog:
         names = segments_in(self.ready)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from gossamer.disk import sync
 from gossamer.records import Move, Outcome
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.segment import MAGIC, SegmentName, frame, seal, segment_id, write_all
@@ -77,12 +78,15 @@ class SegmentWriter:
 
     The event loop adds outcomes and takes pieces; `write` may run in a thread, one call at a time. A piece that could
     not be written is put back. No id is ever used twice. It never talks to the store.
+
+    With `is_durable` a segment survives a power loss from the moment on at which the store is told of it.
     """
 
-    def __init__(self, spool: SpoolDirectory, run: int, fetcher: int) -> None:
+    def __init__(self, spool: SpoolDirectory, run: int, fetcher: int, *, is_durable: bool = False) -> None:
         self._spool = spool
         self._run = run
         self._fetcher = fetcher
+        self._is_durable = is_durable
         self._serials = iter(range(0))
         self._full: deque[Piece] = deque()
         self._filling = Piece()
@@ -132,6 +136,9 @@ class SegmentWriter:
         path = self._spool.open / str(name)
         try:
             _write(path, piece.frames)
+            if self._is_durable:
+                sync(path)
+                sync(path.parent)
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """What a server is and how it is set: what `gossamer store check` shows, and what a store looks at when it opens."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -26,6 +26,15 @@ class Finding(msgspec.Struct, frozen=True):
     verdict: Verdict = Verdict.GOOD
     advice: str = ""
     """What to change, with the very words of the server's own settings."""
+
+
+def refuse_volatile(server: str, findings: Sequence[Finding], names: Collection[str]) -> None:
+    """Raises StoreUnavailable if one of these settings lets a power loss undo what was acknowledged. For `--durable`,
+    which no other setting overrules."""
+    volatile = [finding for finding in findings if finding.name in names and finding.verdict is not Verdict.GOOD]
+    if volatile:
+        reasons = "; ".join(f"{finding.name} is {finding.value}: {finding.advice}" for finding in volatile)
+        raise StoreUnavailable(f"{server} is not durable, as --durable wants it: {reasons}")
 
 
 def refuse(server: str, findings: Sequence[Finding], *, hint: str = " (or accept it with --unsafe-store)") -> None:

@@ -20,10 +20,10 @@ import msgspec
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighting, SiteState, Store
 from gossamer.frontier.stores import postgres_looking as looking
 from gossamer.frontier.stores import postgres_verbs as verbs
-from gossamer.frontier.stores.examination import refuse
+from gossamer.frontier.stores.examination import refuse, refuse_volatile
 from gossamer.frontier.stores.postgres_admission import Batch, Plain, admit_plain
 from gossamer.frontier.stores.postgres_errors import ERRORS, MetAnother, judge_of, missing
-from gossamer.frontier.stores.postgres_examination import findings
+from gossamer.frontier.stores.postgres_examination import DURABILITY, findings
 from gossamer.frontier.stores.postgres_pool import LIMIT_SECONDS, Connection, Pool, connect, show
 from gossamer.frontier.stores.postgres_schema import check, prepare, schema_of
 from gossamer.frontier.stores.postgres_statements import migrations, statement
@@ -83,7 +83,10 @@ class PostgresStore(Store):
         return msgspec.structs.replace(self._pool.use, outages=self._calls.outages)
 
     async def _connect(self) -> Connection:
-        connection = await connect(self._connecting.url, self._schema, is_reader=self._connecting.is_reader)
+        connecting = self._connecting
+        connection = await connect(
+            connecting.url, self._schema, is_reader=connecting.is_reader, is_durable=connecting.is_durable
+        )
         try:
             identity = await connection.fetchval(statement("identity"))
         except BaseException:
@@ -123,14 +126,21 @@ class PostgresStore(Store):
     async def _prepare(self) -> None:
         connecting = self._connecting
         connection = await connect(
-            connecting.url, self._schema, limit_seconds=LONG_SECONDS, is_reader=connecting.is_reader
+            connecting.url,
+            self._schema,
+            limit_seconds=LONG_SECONDS,
+            is_reader=connecting.is_reader,
+            is_durable=connecting.is_durable,
         )
         try:
             if connecting.is_reader:
                 await check(connection, connecting, self._server, len(migrations()))
             else:
+                found = await findings(connection, connecting.url, self._schema)
                 if not connecting.is_unsafe:
-                    refuse(self._server, await findings(connection, connecting.url, self._schema))
+                    refuse(self._server, found)
+                if connecting.is_durable:
+                    refuse_volatile(self._server, found, DURABILITY)
                 await prepare(connection, connecting, self._server, migrations())
             self._identity = await connection.fetchval(statement("identity"))
         except BaseException:

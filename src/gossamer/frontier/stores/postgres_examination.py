@@ -17,6 +17,8 @@ from gossamer.frontier.stores.postgres_schema import PREFIX, schema_of
 from gossamer.frontier.stores.server import Calls
 
 OLDEST = 150_000
+#: Findings that say whether what was acknowledged survives a power loss.
+DURABILITY = frozenset({"synchronous_commit", "fsync", "full_page_writes"})
 #: How long a server that does not answer is waited for by somebody who sits before it.
 _PATIENCE_SECONDS = 5.0
 #: Removing the tables of a large frontier, and counting what is in them.

@@ -50,9 +50,17 @@ def show(url: str) -> str:
 
 
 async def connect(
-    url: str, search_path: str, *, limit_seconds: float = LIMIT_SECONDS, is_reader: bool = False
+    url: str,
+    search_path: str,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    is_reader: bool = False,
+    is_durable: bool = False,
 ) -> Connection:
-    """One connection, set up. `search_path` is the name of a schema, of letters, digits and `_`."""
+    """One connection, set up. `search_path` is the name of a schema, of letters, digits and `_`.
+
+    With `is_durable` its commits are synced, whatever the server's default is.
+    """
     try:
         connection = await asyncpg.connect(
             url,
@@ -73,6 +81,8 @@ async def connect(
     }
     if is_reader:
         settings["default_transaction_read_only"] = "on"
+    if is_durable:
+        settings["synchronous_commit"] = "on"
     try:
         # Not as parameters of the connection: poolers refuse those.
         await connection.execute(

@@ -20,8 +20,8 @@ from gossamer.frontier.slots import slot_of
 from gossamer.frontier.store import AdmitLimits, Counts, Leases, PoolUse, Sighting, SiteState, Store
 from gossamer.frontier.stores import redis_codec as codec
 from gossamer.frontier.stores.entries import lease_of
-from gossamer.frontier.stores.examination import refuse
-from gossamer.frontier.stores.redis_examination import settings_of
+from gossamer.frontier.stores.examination import refuse, refuse_volatile
+from gossamer.frontier.stores.redis_examination import DURABILITY, settings_of
 from gossamer.frontier.stores.redis_keys import CRAWLS_KEY, VERSION, check_crawl, header_key, meta_key
 from gossamer.frontier.stores.redis_looking import RedisLooking
 from gossamer.frontier.stores.redis_pool import Reply, packed
@@ -119,6 +119,8 @@ class RedisStore(Store):
         findings = await settings_of(self._server, patience_seconds=connecting.patience_seconds)
         if not connecting.is_unsafe:
             refuse(self._server.name, findings)
+        if connecting.is_durable:
+            refuse_volatile(self._server.name, findings, DURABILITY)
         return await self._server.run(
             "open",
             "create",

@@ -28,6 +28,9 @@ PATIENCE_SECONDS = 5.0
 #: Keys of one step when a frontier is removed.
 REMOVED_AT_ONCE = 500
 
+#: Findings that say whether what was acknowledged survives a power loss.
+DURABILITY = frozenset({"appendonly", "appendfsync", "no-appendfsync-on-rewrite"})
+
 _NOT_VISIBLE = "not visible"
 
 
@@ -48,7 +51,7 @@ async def settings_of(server: RedisServer, *, patience_seconds: float | None) ->
     """Version and settings; what `open` looks at."""
     text = (await server.ask("open", b"INFO", patience_seconds=patience_seconds)).decode(errors="replace")
     known = dict(line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
-    names = ("appendfsync", "set-max-intset-entries", "protected-mode")
+    names = ("appendfsync", "no-appendfsync-on-rewrite", "set-max-intset-entries", "protected-mode")
     words = await server.ask_if_allowed("open", b"CONFIG", b"GET", *(name.encode() for name in names)) or []
     settings = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
     return [
@@ -57,6 +60,7 @@ async def settings_of(server: RedisServer, *, patience_seconds: float | None) ->
         _policy(known),
         _append_only(known),
         _fsync(settings.get("appendfsync", _NOT_VISIBLE)),
+        _fsync_on_rewrite(settings.get("no-appendfsync-on-rewrite", _NOT_VISIBLE)),
         _memory(known),
         _intsets(settings.get("set-max-intset-entries", _NOT_VISIBLE)),
         _password(server, settings.get("protected-mode", _NOT_VISIBLE)),
@@ -101,10 +105,18 @@ def _fsync(value: str) -> Finding:
     advice = {
         "always": "",
         "everysec": "a crash of the machine loses the last second, and so does, rarely, a server that is killed while"
-        " its disk is slow; appendfsync always loses nothing, and costs more",
+        " its disk is slow; set appendfsync always to lose nothing, which costs more",
         "no": "set appendfsync everysec: as it is, a crash of the machine loses half a minute",
     }.get(value, "look whether appendfsync is everysec or always")
     return Finding("appendfsync", value, Verdict.ADVICE if advice else Verdict.GOOD, advice)
+
+
+def _fsync_on_rewrite(value: str) -> Finding:
+    name = "no-appendfsync-on-rewrite"
+    if value == "no":
+        return Finding(name, value)
+    advice = "set it to no: while the server rewrites its file, a crash of the machine loses up to half a minute"
+    return Finding(name, value, Verdict.ADVICE, advice if value == "yes" else "look whether it is no")
 
 
 def _memory(known: dict[str, str]) -> Finding:

@@ -49,6 +49,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """How long `open` waits for a server that does not answer; None is as long as it takes."""
     is_unsafe: bool = False
     """Whether settings of the server are accepted that would otherwise be refused."""
+    is_durable: bool = False
+    """Whether nothing may be acknowledged that a power loss of the server can undo."""
     pool: int = 8
     """Most connections of this process."""
     is_reader: bool = False

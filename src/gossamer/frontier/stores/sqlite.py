@@ -36,7 +36,6 @@ CHECKPOINT_PAGES = 8_000
 T = TypeVar("T")
 
 _PRAGMAS = f"""
-PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -{CACHE_KIB};
 PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 2 * 4096};
 PRAGMA secure_delete = OFF;
@@ -50,15 +49,20 @@ class SqliteStore(SqliteReads):
     `StoreThread`. Then other processes copy the log into the file, and this one only if they do not.
 
     A verb with many URLs is cut into steps, and each URL's part of it is atomic. Death of the process loses nothing
-    that was acknowledged; a power loss at most the transactions since the last `sync`, the latest of them first.
+    that was acknowledged; a power loss at most the transactions since the last `sync`, the latest of them first. With
+    `is_durable` each transaction is synced before it is acknowledged. Only those of a process with `at_once` are not:
+    that is a parser, and nothing that it is told counts before its next commit, which begins with a `sync`.
     """
 
-    def __init__(self, path: Path, slots: int, *, may_create: bool = True, at_once: bool = False) -> None:
+    def __init__(
+        self, path: Path, slots: int, *, may_create: bool = True, at_once: bool = False, is_durable: bool = False
+    ) -> None:
         self._path = path
         self._may_create = may_create
         self._slots = slots
         self._thread = StoreThread(str(path), at_once=at_once)
         self._batch = BATCH_AT_ONCE if at_once else BATCH
+        self._synchronous = "FULL" if is_durable and not at_once else "NORMAL"
         self._checkpoint_pages = CHECKPOINT_PAGES * (4 if at_once else 1)
         self._turn = 0
 
@@ -89,7 +93,7 @@ class SqliteStore(SqliteReads):
         # Before anything is written: the file may be somebody else's.
         check_identity(connection, self._path)
         _use_log(connection)
-        connection.executescript(_PRAGMAS)
+        connection.executescript(f"PRAGMA synchronous = {self._synchronous};{_PRAGMAS}")
         connection.execute("BEGIN IMMEDIATE")
         is_new = check_identity(connection, self._path)
         if is_new:
