@@ -379,7 +379,7 @@ def test_a_process_without_a_descriptor_left_is_diagnosed_in_its_log(tmp_path: P
     told, *log = run(EXHAUSTED, tmp_path).splitlines()
     assert int(told) == 64
     assert "the diagnosis cannot be written" in log[0]
-    assert "of 64 descriptors (64 allowed)" in log[0]
+    assert "64 descriptors are open, 64 are allowed" in log[0]
 
 
 # --- the report -------------------------------------------------------------------------------------------------------

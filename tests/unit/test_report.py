@@ -1,16 +1,21 @@
 """What a process says of itself: its log, its use of resources, the summary."""
 
+import ast
+import errno
 import json
 import logging
 import os
+import re
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import gossamer
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
 from gossamer.report.logs import JsonLines, LogFile
@@ -21,6 +26,7 @@ from gossamer.report.resources import (
     raise_descriptor_limit,
     started,
 )
+from gossamer.report.sample import StoreUse
 from gossamer.report.status import summarise
 
 
@@ -55,6 +61,52 @@ def test_a_log_line_can_be_written_whatever_characters_are_in_it() -> None:
     line = JsonLines("leader").format(record)
     assert line.isascii()
     assert json.loads(line)["message"] == "\ud800\u202e\x00"
+
+
+def line_of(message: str, *args: object, **extra: object) -> dict[str, object]:
+    made = logging.getLogger("gossamer").makeRecord("gossamer", logging.INFO, "", 0, message, args, None, extra=extra)
+    made.created = 1_793_520_117.12345
+    line: dict[str, object] = json.loads(JsonLines("leader").format(made))
+    return line
+
+
+def test_a_log_line_has_its_time_in_utc_and_the_process_that_wrote_it() -> None:
+    line = line_of("a line")
+    assert line["time"] == "2026-11-01T08:01:57.123Z"
+    assert line["pid"] == os.getpid()
+
+
+def test_figures_of_a_log_line_are_json() -> None:
+    line = line_of("seeds loaded", fields={"lines": 3, "refused": {"scheme": 1}})
+    assert line["message"] == "seeds loaded"
+    assert line["fields"] == {"lines": 3, "refused": {"scheme": 1}}
+    assert line_of("counts", fields=Counts(pages=2))["fields"] == msgspec.to_builtins(Counts(pages=2))
+
+
+def test_a_log_message_has_no_python_notation() -> None:
+    assert line_of("refused: %s", {"scheme": 1})["message"] == 'refused: {"scheme":1}'
+    assert line_of("%d of %s", 1, ["a", Path("b")])["message"] == '1 of ["a","b"]'
+    assert line_of("%s", StoreUse(connections=1))["message"].startswith('{"connections":1,')  # type: ignore[attr-defined]
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/log")
+    assert line_of("waits: %s", full)["message"] == "waits: No space left on device: /data/log"
+    assert line_of("waits: %s", OSError(errno.EMFILE, "Too many open files"))["message"] == "waits: Too many open files"
+    assert line_of("gave up: %s", TimeoutError())["message"] == "gave up: TimeoutError"
+
+
+def test_no_call_to_a_log_asks_for_python_notation() -> None:
+    """All that is logged; seeds are copied before there is a log file, and what is said of them goes to a terminal."""
+    asked = []
+    for path in sorted(Path(gossamer.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id.lower().strip("_") == "log"
+            ):
+                text = "".join(ast.unparse(argument) for argument in node.args)
+                asked += [f"{path.name}:{node.lineno}"] * bool(re.search(r"%[-.0-9]*[ra]|![ra]\}|\brepr\(", text))
+    assert [place for place in asked if not place.startswith("copy.py")] == []
 
 
 def test_a_log_that_was_moved_away_is_begun_anew(log_file: LogFile, tmp_path: Path) -> None:

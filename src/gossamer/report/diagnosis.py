@@ -126,12 +126,11 @@ def write(
     except OSError as error:
         # Whoever asked may find no file; what matters most then is why.
         log.error(  # noqa: TRY400 (a full disk, or no descriptor left)
-            "the diagnosis cannot be written: %s; of %d descriptors (%s allowed): %s; memory: %s",
+            "the diagnosis cannot be written: %s; %d descriptors are open, %s are allowed",
             error,
             found.descriptors.total,
             found.descriptors.soft_limit,
-            found.descriptors.kinds,
-            found.memory,
+            extra={"fields": {"descriptors": found.descriptors.kinds, "memory": found.memory}},
         )
 
 

@@ -1,6 +1,7 @@
 """Each process writes its own log file, as JSON lines; nobody renames another's.
 
 What stands in a message may come from the web: as a JSON string it can neither end the line nor reach a terminal raw.
+Figures that a program may want to read are passed as `extra={"fields": {...}}`, and become an object of their own.
 Either the process rotates its file itself, or somebody else does: moves it away, and has it reopened (SIGHUP).
 """
 
@@ -8,8 +9,12 @@ import contextlib
 import json
 import logging
 import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO, cast
+
+import msgspec
 
 from gossamer.config import LogLevel
 
@@ -19,7 +24,8 @@ KEPT_FILES = 4
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: number, time (UTC), level, process, logger, message, and the traceback where there is one.
+    """One object a line: number, time (ISO 8601, UTC), level, process, pid, logger, message; `fields` if the caller
+    passed some, and the traceback if there is one.
 
     The numbers are consecutive from 1 for as long as a process lives: a gap is a line that was lost.
     """
@@ -31,17 +37,46 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         self._number += 1  # first of all: a record that cannot be formatted leaves a gap, too
-        line = {
+        line: dict[str, object] = {
             "number": self._number,
-            "time": round(record.created, 3),
+            "time": iso_time(record.created),
             "level": record.levelname.lower(),
             "process": self._process,
+            "pid": record.process,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
+        fields = getattr(record, "fields", None)
+        if fields:
+            line["fields"] = msgspec.to_builtins(fields)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line)  # escapes everything outside ASCII, lone surrogates too
+
+
+def iso_time(seconds: float) -> str:
+    """Such as 2026-11-18T08:01:57.123Z."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Without Python's notation: errors in words, collections as JSON."""
+    message, args = str(record.msg), record.args
+    if not args:
+        return message
+    # A single mapping is unpacked by the logging module.
+    values = (args,) if isinstance(args, Mapping) else args
+    return message % tuple(_plain(value) for value in values)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, OSError) and value.strerror:
+        return value.strerror if value.filename is None else f"{value.strerror}: {os.fsdecode(value.filename)}"
+    if isinstance(value, BaseException):
+        return str(value) or type(value).__name__
+    if isinstance(value, Mapping | list | tuple | set | frozenset | msgspec.Struct):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return value
 
 
 class Lines:

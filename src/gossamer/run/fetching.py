@@ -44,7 +44,7 @@ class FetcherWork:
             watching.cancel()
             # A process may go on after its crawl, as a demo does, and is to leave nothing behind when it ends.
             gc.unfreeze()
-            log.info("the event loop was late by at most: %s", self._lag.numbers())
+            log.info("how late the event loop was at most", extra={"fields": self._lag.numbers()})
 
     def obey(self, command: Command) -> None:
         if command.do == "drain":

@@ -35,6 +35,7 @@ from gossamer.report.system import Machine
 from gossamer.run.condition import Condition
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.fetching import FetcherWork
+from gossamer.run.minutes import MinuteLine
 from gossamer.run.orders import Report
 from gossamer.run.places import process_counts
 from gossamer.run.supervisor import Supervisor
@@ -82,6 +83,7 @@ class Observation:
         self._machine = Machine(data.root)
         self._began_at = self._last_at = time.monotonic()
         self._rows = read_all(data.metrics)
+        self._minutes = MinuteLine(self._rows, self._began_at)
         self._cpu_seconds: dict[int, float] = {}
         self._places: dict[str, tuple[int, float, float]] = {}
         self._admitted: int | None = None
@@ -118,6 +120,7 @@ class Observation:
         sample, activity = self._look(gains, now - self._began_at, vitals)
         text = exposition(total(list(rows.values())), told(sample, self._board.facts.run, self._condition))
         self._last_at, self._rows = now, rows
+        self._minutes.note(rows, sample, now)
         self._board.state = self._condition.state
         self._board.put(sample, activity, text)
 

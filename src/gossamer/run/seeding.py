@@ -30,7 +30,7 @@ class Seeding:
 
     async def run(self) -> None:
         loaded = await self._loader.load(self._note)
-        log.info("seeds: %d lines, %d admitted, refused: %s", loaded.lines, loaded.admitted, loaded.refused)
+        log.info("seeds loaded", extra={"fields": loaded})
 
     def _note(self, loaded: Loaded) -> None:
         self._loaded = loaded
