@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import setproctitle
 import uvloop
 
 from gossamer.config import Settings
@@ -56,6 +57,12 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0]
 
 
+def names(pid: int) -> tuple[str, str]:
+    """As `ps` and `top` show them."""
+    shown = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+    return shown, Path(f"/proc/{pid}/comm").read_text("ascii").strip()
+
+
 def until_gone(pids: list[int]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any(started(pid) for pid in pids):
@@ -70,6 +77,23 @@ def test_a_page_is_read_as_the_parser_itself_reads_it() -> None:
         await reader.close()
 
     play(story())
+
+
+def test_reader_and_the_process_that_forks_it_are_named_after_their_parser() -> None:
+    async def story() -> None:
+        reader = GuardedReader(Settings())
+        await reader.read(FINE)
+        parent = forking(reader)
+        for pid in (parent, *children(parent)):
+            assert names(pid) == ("gossamer: parser-1 mycrawl (reader)", "gossamer:reader")
+        await reader.close()
+
+    before = setproctitle.getproctitle()
+    setproctitle.setproctitle("gossamer: parser-1 mycrawl")
+    try:
+        play(story())
+    finally:
+        setproctitle.setproctitle(before)
 
 
 def test_after_a_deadly_page_the_next_one_is_read_by_a_new_reader_of_the_same_process() -> None:

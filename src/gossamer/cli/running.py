@@ -19,6 +19,7 @@ from gossamer.run.data_directory import DataDirectory
 from gossamer.run.leader import Begin, Leader
 from gossamer.run.places import process_counts
 from gossamer.run.stop import StopReason
+from gossamer.run.titles import set_title
 
 #: In the order of the help.
 SECTIONS = ("identity", "run", "report", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
@@ -72,6 +73,7 @@ def read_exclusions(file: str | None) -> str | None:
 def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, begin: Begin | None = None) -> Summary:
     """One run, from here to its end. `begin` is called when the store is open; see `Leader`."""
     settings.check()
+    set_title("leader", data.root)
     fetchers, parsers = process_counts(settings)
     with Terminal(sys.stderr, quiet=quiet) as terminal:
         terminal.say(

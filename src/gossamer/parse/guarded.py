@@ -14,6 +14,7 @@ import sys
 from typing import Self
 
 import msgspec
+import setproctitle
 
 from gossamer.config import Settings
 from gossamer.errors import GossamerError
@@ -103,9 +104,9 @@ class _Process:
 
     @classmethod
     async def start(cls) -> Self:
-        process = subprocess.Popen(  # noqa: ASYNC220 (it takes as long as the loop's own would)
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 (as long as the loop's own would; what it is called is all that is passed)
             # -P: the directory that we were started in is no place to import from.
-            [sys.executable, "-P", "-m", "gossamer.parse.isolated"],
+            [sys.executable, "-P", "-m", "gossamer.parse.isolated", setproctitle.getproctitle()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

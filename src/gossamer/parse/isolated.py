@@ -1,4 +1,5 @@
-"""The program that reads pages in a process that may die: run as `python -m gossamer.parse.isolated` by guarded.py.
+"""The program that reads pages in a process that may die: run as `python -m gossamer.parse.isolated TITLE` by
+guarded.py, where TITLE is what the parser is called in `ps`.
 
 Two processes. The first has the libraries loaded, touches no page, and forks the second, the reader, which takes pages
 from standard input and answers on standard output. When a reader dies, the first says so in its place and forks the
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 import msgspec
+import setproctitle
 
 from gossamer.config import Settings
 from gossamer.errors import GossamerError
@@ -57,7 +59,9 @@ class Reply(IntEnum):
 
 
 def main() -> int:
-    """The process that forks. Limits come first, and hold for every reader."""
+    """The process that forks. Limits come first, and hold for every reader; so does its name in `ps` and `top`."""
+    setproctitle.setproctitle(f"{sys.argv[1]} (reader)")
+    setproctitle.setthreadtitle("gossamer:reader")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)

@@ -30,6 +30,7 @@ from gossamer.report.resources import (
 )
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.orders import HELD_SIGNALS, REPORT_SECONDS, Command, Orders, Report
+from gossamer.run.titles import set_title
 from gossamer.run.wiring import Workshop
 
 log = logging.getLogger("gossamer.run")
@@ -148,6 +149,7 @@ def main() -> int:
             return 1
         line += byte
     orders = msgspec.json.decode(bytes(line), type=Orders)
+    set_title(orders.name, Path(orders.data))
     try:
         if orders.kind == "fetcher":
             raise_descriptor_limit(orders.settings.fetch.fetcher_workers)
