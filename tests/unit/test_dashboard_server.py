@@ -27,6 +27,7 @@ from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.records import Candidate
 from gossamer.report.board import Board, Facts
+from gossamer.report.connections import MOST_CONNECTIONS
 from gossamer.report.dashboard.addresses import (
     Addresses,
     make_token,
@@ -41,7 +42,6 @@ from gossamer.report.http import (
     FURTHER_PORTS,
     HEAD_BYTES,
     LINGER_BYTES,
-    MOST_CONNECTIONS,
     TARGET_BYTES,
     Answer,
     HttpServer,
@@ -182,7 +182,7 @@ class Dashboard:
         return ask(self.port, path, "POST", _fields(headers), body)
 
     def search(self, text: str) -> Reply:
-        return self.get(f"/api/explain?q={quote(text, safe='')}")
+        return self.get(f"/api/explain?q={quote(text, safe='')}", X_Gossamer_Token=TOKEN)
 
 
 def _fields(headers: Mapping[str, str]) -> dict[str, str]:
@@ -391,6 +391,16 @@ def test_the_api_is_closed_to_pages_from_elsewhere(dashboard: Dashboard, site: s
     assert dashboard.get("/", Sec_Fetch_Site=site).status == 200  # a link to the dashboard is no harm
 
 
+def test_a_search_needs_the_token_and_starts_nothing_without_it(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    with serving(crawl.explain) as dashboard:
+        for headers in ({}, {"X_Gossamer_Token": ""}, {"X_Gossamer_Token": "wrong"}):
+            reply = dashboard.get("/api/explain?q=https://a.example/", **headers)
+            assert reply.status == 403
+            assert "token" in reply.json["error"]
+    assert not crawl.asked.exists()
+
+
 def test_with_token_and_own_origin_every_control_is_done(dashboard: Dashboard) -> None:
     own = {"Origin": f"http://127.0.0.1:{dashboard.port}", "Sec_Fetch_Site": "same-origin", "X_Gossamer_Token": TOKEN}
     for path in CONTROLS:
@@ -541,7 +551,8 @@ def test_closing_ends_the_search_that_is_under_way_with_its_process(tmp_path: Pa
 
 
 def search_for(text: str, port: int) -> bytes:
-    return f"GET /api/explain?q={text} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    head = f"GET /api/explain?q={text} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Gossamer-Token: {TOKEN}\r\n\r\n"
+    return head.encode()
 
 
 def test_one_search_at_a_time_some_wait_and_the_next_is_sent_away() -> None:
@@ -668,16 +679,78 @@ def test_a_client_that_does_not_take_its_answer_is_dropped() -> None:
         assert len(heard(client)) < 64 << 20
 
 
-def test_so_many_connections_and_no_more() -> None:
-    # A server of its own: a connection of an earlier test that is not closed yet would be one more.
+def test_slow_clients_beyond_the_limit_do_not_keep_a_good_one_out() -> None:
+    """Half of them send nothing, the others half a request, and none of them ends before the good one is answered."""
     with serving() as dashboard, contextlib.ExitStack() as stack:
-        for _ in range(MOST_CONNECTIONS):
+        slow = [
             stack.enter_context(socket.create_connection(("127.0.0.1", dashboard.port), TIMEOUT_SECONDS))
-        with socket.create_connection(("127.0.0.1", dashboard.port), TIMEOUT_SECONDS) as one_more:
-            assert heard(one_more).startswith(b"HTTP/1.1 503 ")
-        stack.close()
-        request = f"GET /api/now HTTP/1.1\r\nHost: localhost:{dashboard.port}\r\n\r\n".encode()
-        _until(lambda: talk(dashboard.port, request).startswith(b"HTTP/1.1 200 "))
+            for _ in range(MOST_CONNECTIONS + 8)
+        ]
+        for client in slow[::2]:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"GET /api/now HTTP/1.1\r\n")
+        for _ in range(3):
+            assert dashboard.get("/api/now").status == 200
+        # The oldest had to go, and each good one took the place of one more.
+        assert all(heard(client) == b"" for client in slow[: len(slow) - MOST_CONNECTIONS])
+        assert slow[-1].send(b"x") == 1
+
+
+def test_clients_that_do_not_take_their_answers_do_not_keep_a_good_one_out() -> None:
+    asked: list[int] = []
+
+    class Large:
+        headers: Mapping[str, str] = {}
+
+        def routes(self) -> Mapping[str, Route]:
+            return {"/large": Route("GET", self.large), "/": Route("GET", lambda _: Answer(body=b"small"))}
+
+        def large(self, _: Request) -> Answer:
+            asked.append(1)
+            return Answer(body=bytes(16 << 20))
+
+        def refusal(self, _: Request) -> Answer | None:
+            return None
+
+    server = HttpServer("127.0.0.1", 0, Large(), patience_seconds=TIMEOUT_SECONDS)
+    with contextlib.closing(server), contextlib.ExitStack() as stack:
+        for number in range(MOST_CONNECTIONS):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), TIMEOUT_SECONDS))
+            client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+            _until(lambda number=number: len(asked) > number)
+        assert ask(server.port, "/").body == b"small"
+
+
+def test_when_all_connections_are_being_answered_the_next_is_refused() -> None:
+    go_on, asked = threading.Event(), threading.Semaphore(0)
+
+    class Slow:
+        headers: Mapping[str, str] = {}
+
+        def routes(self) -> Mapping[str, Route]:
+            return {"/": Route("GET", self.answer)}
+
+        def answer(self, _: Request) -> Answer:
+            asked.release()
+            go_on.wait(TIMEOUT_SECONDS)
+            return Answer(body=b"done")
+
+        def refusal(self, _: Request) -> Answer | None:
+            return None
+
+    server = HttpServer("127.0.0.1", 0, Slow(), patience_seconds=TIMEOUT_SECONDS)
+    with contextlib.closing(server), contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), TIMEOUT_SECONDS))
+            for _ in range(MOST_CONNECTIONS)
+        ]
+        for client in clients:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        for _ in clients:
+            assert asked.acquire(timeout=TIMEOUT_SECONDS)
+        assert talk(server.port, b"").startswith(b"HTTP/1.1 503 ")
+        go_on.set()
+        assert all(heard(client).endswith(b"done") for client in clients)
 
 
 def test_a_body_that_is_too_large_is_refused_and_the_client_hears_of_it(dashboard: Dashboard) -> None:

@@ -26,12 +26,12 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from gossamer.report.connections import MOST_CONNECTIONS, Connections
+
 log = logging.getLogger("gossamer.report")
 
 #: A port that is taken: one of so many that follow it is used instead.
 FURTHER_PORTS = 20
-#: At once. A browser opens six, a Prometheus one.
-MOST_CONNECTIONS = 32
 #: For a request to arrive, and for an answer to be taken: on loopback both take milliseconds.
 PATIENCE_SECONDS = 10.0
 #: What a client sends beyond the part of its request that was read: so much is taken, for the client to see the answer
@@ -133,14 +133,6 @@ class HttpServer:
         self._listener.end()
 
 
-class _Talk:
-    """One connection: its thread, and until when the client may be waited for."""
-
-    def __init__(self, thread: threading.Thread, until: float) -> None:
-        self.thread = thread
-        self.until = until
-
-
 class _Listener(ThreadingHTTPServer):
     """The listening socket, and the connections that it has accepted."""
 
@@ -155,8 +147,7 @@ class _Listener(ThreadingHTTPServer):
         self.address_family = family
         self.service = service
         self.patience_seconds = patience_seconds
-        self._talks: dict[socket.socket, _Talk] = {}
-        self._lock = threading.Lock()
+        self.connections = Connections()
         super().__init__(place, _Conversation)
 
     def server_bind(self) -> None:
@@ -175,11 +166,7 @@ class _Listener(ThreadingHTTPServer):
         thread = threading.Thread(
             target=self.process_request_thread, args=(request, client_address), name="http-request", daemon=True
         )
-        with self._lock:
-            is_one_more = len(self._talks) < MOST_CONNECTIONS
-            if is_one_more:
-                self._talks[request] = _Talk(thread, time.monotonic() + self.patience_seconds)
-        if is_one_more:
+        if self.connections.add(request, thread, self.patience_seconds):
             thread.start()
             return
         request.setblocking(False)
@@ -188,26 +175,13 @@ class _Listener(ThreadingHTTPServer):
         self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._talks.pop(request, None)
+        self.connections.remove(request)
         with contextlib.suppress(OSError):
             super().shutdown_request(request)
 
-    def wait_until(self, request: Any, seconds: float) -> None:
-        """For so long from now the client may be waited for; its thread is woken after that."""
-        with self._lock:
-            if request in self._talks:
-                self._talks[request].until = time.monotonic() + seconds
-
     def service_actions(self) -> None:
-        """Called by the loop of the standard library whenever it has waited. A time-out of the socket alone would begin
-        anew with every byte that comes."""
-        now = time.monotonic()
-        with self._lock:
-            late = [request for request, talk in self._talks.items() if talk.until < now]
-        for request in late:
-            with contextlib.suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
+        """Called by the loop of the standard library whenever it has waited."""
+        self.connections.close_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (as the base calls it)
         log.error("a request was not answered: the fault is ours", exc_info=True)  # noqa: LOG014 (called by the base while it handles one)
@@ -215,13 +189,7 @@ class _Listener(ThreadingHTTPServer):
     def end(self) -> None:
         """After the loop has ended."""
         self.server_close()
-        with self._lock:
-            talks = dict(self._talks)
-        for request, talk in talks.items():
-            with contextlib.suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
-            if talk.thread.ident is not None:
-                talk.thread.join(CLOSE_SECONDS)
+        self.connections.close_all(CLOSE_SECONDS)
 
 
 class _HeadTooLarge(HTTPException):
@@ -334,8 +302,7 @@ class _Conversation(BaseHTTPRequestHandler):
             if not isinstance(body, bytes):
                 return body
             request = request._replace(body=body)
-        # However long it takes: that is not the client's fault.
-        self.server.wait_until(self.request, float("inf"))
+        self.server.connections.work(self.request)
         return self.server.service.routes()[request.path].answer(request)
 
     def _send(self, answer: Answer) -> None:
@@ -354,7 +321,7 @@ class _Conversation(BaseHTTPRequestHandler):
         fields["Date"] = self.date_time_string()
         head = f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
-        self.server.wait_until(self.request, self.server.patience_seconds)
+        self.server.connections.wait(self.request, self.server.patience_seconds)
         # Without the query: what was searched for may hold a password.
         log.debug("%s %s %d", self.command, self.path.partition("?")[0], answer.status.value)
         try:
@@ -366,7 +333,7 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def _linger(self) -> None:
         """Until the client has the answer: closing while something is unread would take it away from the client."""
-        self.server.wait_until(self.request, LINGER_SECONDS)
+        self.server.connections.wait(self.request, LINGER_SECONDS)
         self.request.shutdown(socket.SHUT_WR)
         left = LINGER_BYTES
         while left > 0 and (read := self.request.recv(1 << 16)):

@@ -13,7 +13,7 @@ GET /api/now[?since=UNIXTIME][&span=hour|day]
     span        "hour" (the default) or "day"
     points      list of `report.board.Point`, the oldest first: of the hour every five seconds, of the day every minute;
                 with `since` only those later than that: give the `at` of the last point that was got
-GET /api/explain?q=TEXT
+GET /api/explain?q=TEXT (needs the token)
     What became of a URL; of a site (a host, without a scheme), what became of the root of its https or http origin.
     typed         q
     kind          "url" or "site" (q has neither a scheme nor a path)
@@ -27,7 +27,8 @@ Whose requests are answered:
 
 - `Host` must name a loopback address and our port, or it is 403: a name that leads here from elsewhere is a trick.
 - What /api is asked must come from this page or from no page (`Sec-Fetch-Site`), or it is 403.
-- A POST needs the header `X-Gossamer-Token`, and an `Origin`, if it has one, that is our own; else 403.
+- A POST and /api/explain need the header `X-Gossamer-Token`, and an `Origin`, if there is one, that is our own; else
+  403. A search starts a process and says what the crawl knows of any URL: that is for the owner of the crawl.
 - No GET changes anything.
 """
 
@@ -135,7 +136,7 @@ class DashboardServer:
         asked_from = request.headers.get_all("Sec-Fetch-Site", [])
         if request.path.startswith("/api/") and not set(asked_from) <= {"same-origin", "none"}:
             return _forbidden("asked by a page from elsewhere")
-        if request.method != "POST":
+        if request.method != "POST" and request.path != "/api/explain":
             return None
         if not set(request.headers.get_all("Origin", [])) <= {f"http://{hosts[0].lower()}"}:
             return _forbidden("asked by a page from elsewhere")

@@ -64,7 +64,8 @@ export function now(span, since) {
 }
 
 export function explain(text) {
-  return getJson(`/api/explain?${new URLSearchParams({ q: text })}`, EXPLAIN_PATIENCE_MS);
+  const options = { headers: { "X-Gossamer-Token": printableAscii(token) } };
+  return getJson(`/api/explain?${new URLSearchParams({ q: text })}`, EXPLAIN_PATIENCE_MS, options);
 }
 
 /** "pause", "go-on", "stop", or "block" with the site. */
@@ -77,8 +78,8 @@ export async function control(what, body) {
 // fetch throws at other letters; no token has them, and the server says no to a wrong one.
 const printableAscii = (text) => text.replace(/[^\x21-\x7e]/g, "?");
 
-async function getJson(path, patience) {
-  const response = await ask(path, patience);
+async function getJson(path, patience, options) {
+  const response = await ask(path, patience, options);
   return response.json();
 }
 
