@@ -226,6 +226,12 @@ def registrable_domain(host: str) -> str | None:
     return _public_suffixes().privatesuffix(host)
 
 
+def is_public_suffix(host: str) -> bool:
+    """Whether a canonical host is on the list, so that anybody may have a domain below it. A name that is on no list,
+    such as `intranet`, is a host. Reads the list each time, which takes 35 ms."""
+    return PublicSuffixList(accept_unknown=False).is_public(host)
+
+
 @lru_cache(maxsize=1)
 def _public_suffixes() -> PublicSuffixList:
     """The list as bundled with the library, private suffixes (`github.io`) included: read on first use, in 35 ms."""

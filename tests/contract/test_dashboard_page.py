@@ -57,8 +57,8 @@ class Calls:
         self.made.append("pause")
         self.board.state = "paused"
 
-    def go_on(self) -> None:
-        self.made.append("go on")
+    def resume(self) -> None:
+        self.made.append("resume")
         self.board.state = "running"
 
     def stop(self) -> None:
@@ -461,12 +461,12 @@ def test_the_token_of_the_address_is_kept_and_does_not_stay_in_it(page: Page, cr
     page.wait_for("!document.querySelector('#pause').disabled")
     page.click("#pause")
     page.wait_for("document.querySelector('#state-text').textContent === 'Paused'")
-    assert text(page, "#pause") == "Go on"
+    assert text(page, "#pause") == "Resume"
     assert text(page, "#bound-by") == "Paused:"
     assert text(page, "#said") == "The crawl: Paused"
     page.click("#pause")
     page.wait_for("document.querySelector('#state-text').textContent === 'Running'")
-    assert crawl.calls.made == ["pause", "go on"]
+    assert crawl.calls.made == ["pause", "resume"]
 
 
 def test_without_the_token_nothing_can_be_told_and_the_page_says_where_it_is(page: Page, crawl: Crawl) -> None:

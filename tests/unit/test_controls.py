@@ -50,7 +50,7 @@ def test_pause_and_go_on_are_the_condition_of_the_crawl(tmp_path: Path) -> None:
     leader = Leader(tmp_path)
     leader.when(LeaderControls.pause)
     assert (leader.condition.is_paused, leader.condition.state) == (True, "paused")
-    leader.when(LeaderControls.go_on)
+    leader.when(LeaderControls.resume)
     assert (leader.condition.is_paused, leader.condition.state) == (False, "running")
 
 
@@ -58,7 +58,7 @@ def test_a_person_who_goes_on_does_not_overrule_a_full_disk(tmp_path: Path) -> N
     leader = Leader(tmp_path)
     leader.condition = Condition(tmp_path, 1 << 62, leader.said.append)
     leader.condition.look_at_disk()
-    leader.when(LeaderControls.go_on)
+    leader.when(LeaderControls.resume)
     assert leader.condition.is_paused
     assert len(leader.said) == 1
 
@@ -103,6 +103,30 @@ def test_what_is_no_site_is_refused_and_nothing_is_written(tmp_path: Path, site:
     leader.when(block)
     assert not leader.data.exclusions_file.exists()
     assert leader.rereads == 0
+
+
+@pytest.mark.parametrize("suffix", ["com", "CO.UK", "github.io", "рф", " ck ", "kawasaki.jp"])
+def test_a_public_suffix_is_not_blocked_with_every_site_below_it(tmp_path: Path, suffix: str) -> None:
+    leader = Leader(tmp_path)
+
+    def block(controls: LeaderControls) -> None:
+        with pytest.raises(UsageError, match=r"is a public suffix: .* every site below it.*--exclude-file"):
+            controls.block(suffix)
+
+    leader.when(block)
+    assert not leader.data.exclusions_file.exists()
+
+
+@pytest.mark.parametrize("site", ["example.co.uk", "someone.github.io", "www.ck", "intranet", "192.0.2.7"])
+def test_a_site_next_to_a_public_suffix_can_be_blocked(tmp_path: Path, site: str) -> None:
+    leader = Leader(tmp_path)
+    leader.when(lambda controls: controls.block(site))
+    assert leader.data.exclusions_file.read_text() == f"{site}\n"
+
+
+def test_an_exclude_file_may_hold_a_public_suffix() -> None:
+    """It was written down on purpose, and can be taken out again."""
+    assert parse_exclusions("co.uk\n", "file").covers("www.example.co.uk")
 
 
 def test_a_control_after_the_end_of_the_crawl_does_nothing(tmp_path: Path) -> None:

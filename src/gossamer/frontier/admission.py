@@ -5,7 +5,7 @@ added at a resume so reaches what is queued already.
 
 An exclude file has one entry a line; what follows a `#` is a comment:
 
-    example.org                      this domain or host, and every host below it
+    example.org                      this domain or host, and every host below it; a public suffix (com, co.uk) too
     https://example.com/private/     every URL that begins so
 """
 

@@ -53,9 +53,9 @@ class Controls(Protocol):
     """What a person may do with a crawl that runs. May be called in any thread; each returns at once."""
 
     def pause(self) -> None:
-        """No URL is leased until `go_on`; what is in flight ends."""
+        """No URL is leased until `resume`; what is in flight ends."""
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
     def stop(self) -> None:
         """As an interrupt does: nothing is lost, and the crawl can be resumed."""

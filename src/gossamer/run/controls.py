@@ -8,6 +8,7 @@ from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
 from gossamer.run.condition import Condition
 from gossamer.run.data_directory import DataDirectory
+from gossamer.url import is_public_suffix
 
 log = logging.getLogger("gossamer.run")
 
@@ -27,7 +28,7 @@ class LeaderControls:
     def pause(self) -> None:
         self._soon(self._hold)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._soon(self._let_go)
 
     def stop(self) -> None:
@@ -37,7 +38,13 @@ class LeaderControls:
         entry = site.strip()
         parsed = parse_exclusions(entry, "block")
         if "\n" in entry or not parsed.domains or parsed.prefixes:
-            raise UsageError(f"{entry!r:.200} is no site; give a domain such as example.org")
+            raise UsageError(f"{entry!r:.200} is not a site; give a domain such as example.org")
+        if any(map(is_public_suffix, parsed.domains)):
+            # A slip of the pen here would end the crawl of half the web. Who means it can write it into a file.
+            raise UsageError(
+                f"{entry!r:.200} is a public suffix: blocking it would block every site below it; give a site such as"
+                f" example.{entry:.200}, or use --exclude-file at a resume"
+            )
         self._soon(lambda: self._block(entry))
 
     def _soon(self, act: Callable[[], None]) -> None:
@@ -50,12 +57,12 @@ class LeaderControls:
         self._condition.is_held = True
 
     def _let_go(self) -> None:
-        log.info("told to go on, on the dashboard")
+        log.info("resumed on the dashboard")
         self._condition.is_held = False
 
     def _stop(self) -> None:
         if not self._condition.is_stopping:
-            log.info("told to stop, on the dashboard")
+            log.info("stopped on the dashboard")
             self._interrupt()
 
     def _block(self, entry: str) -> None:

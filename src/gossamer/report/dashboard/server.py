@@ -19,7 +19,7 @@ GET /api/explain?q=TEXT (needs the token)
     kind          "url" or "site" (q has neither a scheme nor a path)
     explanation   what `gossamer explain --json` prints (`look.explanation.Explanation`)
     400 what is no URL, 429 too many ask at once, 503 the store does not answer, 504 no answer in half a minute
-POST /api/pause, /api/go-on, /api/stop      no body
+POST /api/pause, /api/resume, /api/stop     no body
 POST /api/block                             {"site": "example.org"}
     204: it is done, or under way; `state` will tell. 400: that is no site.
 
@@ -108,7 +108,7 @@ class DashboardServer:
             "/api/now": Route("GET", self._now),
             "/api/explain": Route("GET", self._answer_question),
             "/api/pause": Route("POST", partial(self._control, controls.pause)),
-            "/api/go-on": Route("POST", partial(self._control, controls.go_on)),
+            "/api/resume": Route("POST", partial(self._control, controls.resume)),
             "/api/stop": Route("POST", partial(self._control, controls.stop)),
             "/api/block": Route("POST", self._block),
         }

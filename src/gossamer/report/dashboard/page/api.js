@@ -68,7 +68,7 @@ export function explain(text) {
   return getJson(`/api/explain?${new URLSearchParams({ q: text })}`, EXPLAIN_PATIENCE_MS, options);
 }
 
-/** "pause", "go-on", "stop", or "block" with the site. */
+/** "pause", "resume", "stop", or "block" with the site. */
 export async function control(what, body) {
   const headers = { "X-Gossamer-Token": printableAscii(token) };
   if (body) headers["Content-Type"] = "application/json";

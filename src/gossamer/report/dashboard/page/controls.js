@@ -1,4 +1,4 @@
-// Pause, go on, stop, block; the token that they need, and the dialog that asks whether it is meant.
+// Pause, resume, stop, block; the token that they need, and the dialog that asks whether it is meant.
 
 import * as api from "./api.js";
 import { visible } from "./format.js";
@@ -17,7 +17,7 @@ export class Controls {
     this.state = "waiting";
     this.isReached = false;
     this.isBusy = false;
-    byId("pause").addEventListener("click", () => this.pauseOrGoOn());
+    byId("pause").addEventListener("click", () => this.pauseOrResume());
     byId("stop").addEventListener("click", () => this.stop());
     byId("block").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -50,7 +50,7 @@ export class Controls {
   show() {
     const may = api.hasToken() && this.isReached && this.state !== "stopping";
     byId("unlock").hidden = api.hasToken();
-    setText(byId("pause"), this.state === "paused" ? "Go on" : "Pause");
+    setText(byId("pause"), this.state === "paused" ? "Resume" : "Pause");
     byId("pause").disabled = !may;
     byId("stop").disabled = !may;
     byId("block").querySelector("button").disabled = !may;
@@ -62,8 +62,8 @@ export class Controls {
     this.allow(may);
   }
 
-  async pauseOrGoOn() {
-    if (this.state === "paused") await this.tellCrawl("go-on", null, "The crawl goes on.");
+  async pauseOrResume() {
+    if (this.state === "paused") await this.tellCrawl("resume", null, "Resumed.");
     else await this.tellCrawl("pause", null, "Pausing: nothing new is asked for; what is in flight ends.");
   }
 
