@@ -476,6 +476,15 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
             extra={WORDING: "an IP address of this machine, such as 127.0.0.1 or 0.0.0.0"},
         ),
     ] = "127.0.0.1"
+    metrics_hosts: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9._ -]*\Z",
+            description="Names under which the metrics may be asked for, besides IP addresses, localhost and the name"
+            " of this machine.",
+            extra={WORDING: "host names with spaces between them"},
+        ),
+    ] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

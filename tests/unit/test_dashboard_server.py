@@ -55,7 +55,7 @@ from gossamer.url import Url, canonicalise
 
 TOKEN = "the-token-of-this-crawl"
 HOSTILE_TITLE = "<img src=x onerror=alert(1)> \x1b[31m \u202e"
-CONTROLS = ["/api/pause", "/api/go-on", "/api/stop", "/api/block"]
+CONTROLS = ["/api/pause", "/api/resume", "/api/stop", "/api/block"]
 #: No answer takes so long; a test that waits for one that never comes ends with an error of the socket.
 TIMEOUT_SECONDS = 60.0
 #: Of a server whose patience with a client is under test.
@@ -81,8 +81,8 @@ class FakeControls:
     def pause(self) -> None:
         self.done.append("pause")
 
-    def go_on(self) -> None:
-        self.done.append("go-on")
+    def resume(self) -> None:
+        self.done.append("resume")
 
     def stop(self) -> None:
         self.done.append("stop")
@@ -406,7 +406,7 @@ def test_with_token_and_own_origin_every_control_is_done(dashboard: Dashboard) -
     for path in CONTROLS:
         reply = dashboard.post(path, b'{"site": "a.example"}', **own)
         assert (reply.status, reply.body) == (204, b"")
-    assert dashboard.controls.done == ["pause", "go-on", "stop", "block a.example"]
+    assert dashboard.controls.done == ["pause", "resume", "stop", "block a.example"]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"])
@@ -717,7 +717,7 @@ def test_clients_that_do_not_take_their_answers_do_not_keep_a_good_one_out() -> 
         for number in range(MOST_CONNECTIONS):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), TIMEOUT_SECONDS))
             client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
-            _until(lambda number=number: len(asked) > number)
+            _until(lambda number=number: len(asked) > number)  # type: ignore[misc]
         assert ask(server.port, "/").body == b"small"
 
 
@@ -932,6 +932,38 @@ def test_the_metrics_are_compressed_for_who_accepts_that() -> None:
         for accepted in ("identity", "gzip;q=0", "x-gzip2", ""):
             reply = ask(server.port, "/metrics", headers={"Accept-Encoding": accepted})
             assert (reply.body, "Content-Encoding" in reply.headers) == (board.exposition, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:{port}", 200),
+        ("127.0.0.1", 200),
+        ("localhost:{port}", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:{port}", 200),
+        ("192.0.2.7:1234", 200),
+        ("crawler.example.org:{port}", 200),
+        (socket.gethostname(), 200),
+        ("evil.example:{port}", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("org", 403),
+        ("localhost:evil", 403),
+        ("", 403),
+    ],
+)
+def test_the_metrics_are_served_under_our_own_names_alone(host: str, status: int) -> None:
+    with contextlib.closing(MetricsServer(made_board(), "127.0.0.1", 0, ["Crawler.example.org"])) as server:
+        for path in ("/", "/metrics"):
+            reply = ask(server.port, path, headers={"Host": host.format(port=server.port)})
+            assert reply.status == status
+            assert status == 200 or "--metrics-hosts" in reply.json["error"]
+
+
+def test_the_metrics_want_one_host() -> None:
+    with contextlib.closing(MetricsServer(made_board(), "127.0.0.1", 0)) as server:
+        for hosts in ("", "Host: localhost\r\nHost: evil.example\r\n"):
+            assert talk(server.port, f"GET /metrics HTTP/1.1\r\n{hosts}\r\n".encode()).startswith(b"HTTP/1.1 403 ")
 
 
 def test_the_metrics_can_only_be_read_and_have_a_front_page() -> None:
