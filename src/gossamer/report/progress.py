@@ -77,14 +77,14 @@ class Terminal:
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        is_terminal = stream.isatty()
+        self.is_terminal = stream.isatty()
         self._screen = Screen(stream)
         self._is_quiet = quiet
         self._clock = clock
-        self._is_live = is_terminal and not quiet and environment.get("TERM", "") not in {"", "dumb"}
+        self._is_live = self.is_terminal and not quiet and environment.get("TERM", "") not in {"", "dumb"}
         self._has_colours = self._is_live and not environment.get("NO_COLOR")
         self._bar = "━─" if _is_unicode(stream, environment) else "#-"
-        self._interval_seconds = TERMINAL_SECONDS if is_terminal else FILE_SECONDS
+        self._interval_seconds = TERMINAL_SECONDS if self.is_terminal else FILE_SECONDS
         self._shown_at = clock()
         self._shown: object = None
         self._paces = Paces()

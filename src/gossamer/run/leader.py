@@ -120,9 +120,7 @@ class Leader:
         controls = LeaderControls(
             self._data, self._condition, interrupt=self._interrupt, reread=lambda: self._tell_all(Command(do="reread"))
         )
-        self._showing = Showing(
-            self._data.root, self._settings.report, self._board, controls, say=self._terminal.say, warn=self._say
-        )
+        self._showing = Showing(self._data.root, self._settings.report, self._board, controls, self._terminal)
         try:
             fetchers, parsers = made_orders(self._data, self._settings, run, self._showing.endpoints)
             self._own = fetcher_work(workshop, fetchers[0])

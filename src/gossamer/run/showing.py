@@ -2,16 +2,22 @@
 
 import logging
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 from gossamer.config import ReportSettings, Settings
 from gossamer.report.board import Board, Controls, Facts
-from gossamer.report.dashboard.addresses import Addresses, make_token, remove_addresses, write_addresses
+from gossamer.report.dashboard.addresses import (
+    Addresses,
+    addresses_file,
+    make_token,
+    remove_addresses,
+    write_addresses,
+)
 from gossamer.report.dashboard.questions import ExplainCommand
 from gossamer.report.dashboard.server import DashboardServer
 from gossamer.report.metrics_server import MetricsServer
+from gossamer.report.progress import Terminal
 from gossamer.run.data_directory import DataDirectory
 from gossamer.url import redacted
 
@@ -24,19 +30,11 @@ class Showing:
     """From its making to `close`. What cannot be had is said, and the crawl goes without it."""
 
     def __init__(
-        self,
-        data: Path,
-        settings: ReportSettings,
-        board: Board,
-        controls: Controls,
-        *,
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
+        self, data: Path, settings: ReportSettings, board: Board, controls: Controls, terminal: Terminal
     ) -> None:
         self._data = data
         self._metrics_address = settings.metrics_address
-        self._say = say
-        self._warn_person = warn
+        self._terminal = terminal
         self._dashboard: DashboardServer | None = None
         self._metrics: MetricsServer | None = None
         token = make_token()
@@ -47,7 +45,9 @@ class Showing:
                 self._warn(f"no dashboard: port {settings.ui_port} and those after it cannot be had ({error})")
         if settings.metrics_port:
             try:
-                self._metrics = MetricsServer(board, settings.metrics_address, settings.metrics_port)
+                self._metrics = MetricsServer(
+                    board, settings.metrics_address, settings.metrics_port, settings.metrics_hosts.split()
+                )
             except OSError as error:
                 where = f"{settings.metrics_address} port {settings.metrics_port}"
                 self._warn(f"no metrics: {where} and those after it cannot be had ({error})")
@@ -56,6 +56,7 @@ class Showing:
             metrics=None if self._metrics is None else self._metrics.url,
             token=token,
         )
+        self._write_addresses()
         self._tell(settings)
 
     @property
@@ -70,24 +71,32 @@ class Showing:
                 server.close()
         remove_addresses(self._data)
 
-    def _tell(self, settings: ReportSettings) -> None:
-        addresses = self.addresses
-        if addresses.link is not None:
-            self._say(f"dashboard: {addresses.link}")
-        if self._metrics is not None:
-            if self._metrics.port == settings.metrics_port:
-                self._say(f"metrics: {self._metrics.url}")
-            else:
-                # Who asks the usual port gets another crawl's.
-                self._warn(f"metrics: {self._metrics.url}, because port {settings.metrics_port} is taken")
+    def _write_addresses(self) -> None:
         try:
-            write_addresses(self._data, addresses)
+            write_addresses(self._data, self.addresses)
         except OSError as error:
             log.warning("the addresses cannot be written into %s: %s", self._data, error)
 
+    def _tell(self, settings: ReportSettings) -> None:
+        if self._dashboard is not None:
+            if self._terminal.is_terminal:
+                self._terminal.say(f"dashboard: {self.addresses.link}")
+            else:
+                # A log file, a pipe or a journal may have other readers than the owner of the crawl.
+                self._terminal.say(f"dashboard: {self._dashboard.url} (the token is in {addresses_file(self._data)})")
+            self._tell_other_port("dashboard", settings.ui_port, self._dashboard.port)
+        if self._metrics is not None:
+            self._terminal.say(f"metrics: {self._metrics.url}")
+            self._tell_other_port("metrics", settings.metrics_port, self._metrics.port)
+
+    def _tell_other_port(self, what: str, wanted: int, found: int) -> None:
+        if wanted != found:
+            # Who asks the usual port gets another crawl's.
+            self._warn(f"{what}: port {wanted} is taken; using {found}")
+
     def _warn(self, line: str) -> None:
         log.warning("%s", line)
-        self._warn_person(line)
+        self._terminal.say(line, important=True)
 
 
 def facts_of(data: DataDirectory, settings: Settings, run: int) -> Facts:

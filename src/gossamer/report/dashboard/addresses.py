@@ -33,9 +33,13 @@ def make_token() -> str:
     return secrets.token_hex(16)
 
 
+def addresses_file(data: Path) -> Path:
+    return data / _NAME
+
+
 def write_addresses(data: Path, addresses: Addresses) -> None:
     """The whole file or the one before, whatever happens."""
-    path = data / _NAME
+    path = addresses_file(data)
     temporary = data / f"{_NAME}.new"
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -46,10 +50,10 @@ def write_addresses(data: Path, addresses: Addresses) -> None:
 def read_addresses(data: Path) -> Addresses | None:
     """None: there is none, or it cannot be read."""
     try:
-        return msgspec.json.decode((data / _NAME).read_bytes(), type=Addresses)
+        return msgspec.json.decode(addresses_file(data).read_bytes(), type=Addresses)
     except (OSError, msgspec.DecodeError):
         return None
 
 
 def remove_addresses(data: Path) -> None:
-    (data / _NAME).unlink(missing_ok=True)
+    addresses_file(data).unlink(missing_ok=True)
