@@ -4,8 +4,10 @@ import contextlib
 import csv
 import io
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -232,36 +234,102 @@ def test_nothing_is_left_open(data: Path) -> None:
     assert len(list(Path("/dev/fd").iterdir())) == before
 
 
-#: Those with an output path would write, the others would read.
+#: Each would write a file or read one that is not of the tables, or change what keeps it from that. {part} is a
+#: committed part by its path, {number} the descriptor under which it is open, {root} the data directory.
 FORBIDDEN = (
     "SELECT * FROM read_text('{secret}')",
     "SELECT * FROM '{secret}'",
     "SELECT * FROM read_csv('{root}/crawl.toml')",
+    "SELECT * FROM glob('{root}/*')",
+    "SELECT * FROM glob('/dev/fd/*')",
+    "SELECT * FROM sniff_csv('{secret}')",
+    "SELECT * FROM query('SELECT * FROM read_text(''{secret}'')')",
     "SELECT * FROM 'https://127.0.0.1:1/x.parquet'",
-    "EXPLAIN ANALYZE COPY pages TO '{root}/out.csv'",
     "COPY pages TO '{root}/out.csv'",
+    "COPY (SELECT 1) TO '{part}' (FORMAT parquet, USE_TMP_FILE false)",
+    "EXPLAIN ANALYZE COPY pages TO '{root}/out.csv'",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{part}' (FORMAT parquet, USE_TMP_FILE false)",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '/dev/fd/{number}' (FORMAT parquet, USE_TMP_FILE false)",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '/proc/self/fd/{number}' (FORMAT parquet, USE_TMP_FILE false)",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO 'part://{number}' (FORMAT parquet, USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO 'part://{number}' (USE_TMP_FILE false)",
+    "WITH x AS (COPY (SELECT 1) TO 'part://{number}' (USE_TMP_FILE false)) SELECT * FROM x",
+    "WITH x AS (COPY (SELECT 1) TO '{part}' (USE_TMP_FILE false)) SELECT * FROM x",
+    "SELECT * FROM query('WITH x AS (COPY (SELECT 1) TO ''part://{number}'' (USE_TMP_FILE false)) SELECT * FROM x')",
+    "SELECT 1; EXPLAIN ANALYZE COPY (SELECT 1) TO 'part://{number}' (USE_TMP_FILE false); SELECT 2",
+    "PREPARE p AS COPY pages TO '{root}/out.csv'",
+    "PREPARE p AS SELECT 1; EXECUTE p",
+    "EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO 'part://{number}' (USE_TMP_FILE false); EXPLAIN ANALYZE EXECUTE p",
     "EXPORT DATABASE '{root}/out'",
+    "IMPORT DATABASE '{root}/out'",
     "ATTACH '{root}/out.db'",
+    "ATTACH 'part://{number}' AS x",
     "INSTALL httpfs",
     "LOAD httpfs",
     "SET enable_external_access = true",
+    "SET allowed_directories = ['/']",
+    "SET temp_directory = '{root}'",
+    "RESET lock_configuration",
     "PRAGMA enable_external_access = true",
-    "PREPARE p AS COPY pages TO '{root}/out.csv'",
+    "PRAGMA enable_profiling; PRAGMA profiling_output = '{part}'; SELECT 1",
+    "CALL enable_profiling(format = 'json', save_location = '{part}'); SELECT 1",
+    "SELECT * FROM enable_profiling(format = 'json', save_location = '{part}'); SELECT 1",
+    "CALL enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{root}'}}); SELECT 1",
+    "SELECT * FROM enable_logging('QueryLog', storage = 'file', storage_path = '{root}'); SELECT 1",
+    "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
+    "CALL pragma_copy_database('memory', 'x')",
+    "INSERT INTO pages SELECT * FROM pages",
+    "EXPLAIN ANALYZE DELETE FROM pages",
+    "UPDATE EXTENSIONS",
     "SELECT * FROM data",
 )
 
 
-def test_a_query_reaches_nothing_but_the_tables(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("query", FORBIDDEN)
+def test_a_query_reads_the_tables_and_leaves_every_file_as_it_is(query: str, data: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    part(data / "pages", "part-parser-0-000000-000000.parquet", page(1))
-    before = sorted(data.rglob("*"))
-    quoted = str(data).replace("'", "''")
+    path = part(data / "pages", "part-parser-0-000000-000000.parquet", page(1))
+    before = _contents(tmp_path)
+
+    def quoted(path: Path) -> str:
+        return str(path).replace("'", "''")
+
     with Tables(data) as tables:
-        for query in FORBIDDEN:
-            with pytest.raises(UsageError):
-                list(tables.query(query.format(secret=secret, root=quoted)).rows)
-    assert sorted(data.rglob("*")) == before
+        number = next(
+            int(entry.name)
+            for entry in Path("/dev/fd").iterdir()
+            if os.path.realpath(entry) == str(path) and entry.is_symlink()
+        )
+        with pytest.raises(UsageError) as caught:
+            list(tables.query(query.format(secret=secret, root=quoted(data), part=quoted(path), number=number)).rows)
+        assert "\n" not in str(caught.value)
+        assert "Traceback" not in str(caught.value)
+        # It still answers, with what is in the file.
+        assert list(tables.query("SELECT url FROM pages").rows) == [("https://www.example.org/1",)]
+    assert _contents(tmp_path) == before
+
+
+def _contents(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def test_the_ways_to_ask_a_question_work(data: Path) -> None:
+    part(data / "pages", "part-parser-0-000000-000000.parquet", page(1))
+    with Tables(data) as tables:
+        for query in (
+            "FROM pages",
+            "WITH x AS (SELECT url FROM pages) SELECT * FROM x",
+            "PIVOT pages ON fetch_status USING count(*)",
+            "SUMMARIZE SELECT url FROM pages",
+            "DESCRIBE pages",
+            "SHOW TABLES",
+            "EXPLAIN SELECT * FROM pages",
+            "EXPLAIN ANALYZE SELECT * FROM pages",
+            "SELECT * FROM query('SELECT url FROM pages')",
+            "PRAGMA table_info('pages')",
+        ):
+            assert list(tables.query(query).rows), query
 
 
 def test_several_statements_may_lead_to_the_answer(data: Path) -> None:
@@ -326,10 +394,49 @@ def test_nothing_of_a_page_steers_a_terminal(wanted: str) -> None:
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(out.getvalue())
 
 
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ('=HYPERLINK("http://x.test")', '\'=HYPERLINK("http://x.test")'),
+        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        ("＝1+1", "'＝1+1"),
+        ("-", "'-"),
+        ("-5", "-5"),
+        ("+1.5e-3", "+1.5e-3"),
+        (-5, "-5"),
+        (-0.25, "-0.25"),
+        (Decimal("-1.10"), "-1.10"),
+        ("a=1", "a=1"),
+        ("'=1", "'=1"),
+        (["=1"], "['=1']"),
+        (None, ""),
+        ("", ""),
+    ],
+)
+def test_csv_has_no_cell_that_a_spreadsheet_runs_and_numbers_stay_numbers(value: object, cell: str) -> None:
+    for raw, expected in ((False, cell), (True, str(value) if value is not None else "")):
+        out = io.StringIO(newline="")
+        write_rows(Rows(["=name"], iter([(value,)])), "csv", out, raw=raw)
+        read = list(csv.reader(io.StringIO(out.getvalue(), newline="")))
+        assert read == [["=name" if raw else "'=name"], [expected] if expected else [""]]
+
+
+@pytest.mark.parametrize("command", ["pages", "sites", "sql"])
+def test_raw_is_refused_where_no_text_is_changed(command: str, data: Path, run: Run) -> None:
+    words = ["select 1"] if command == "sql" else []
+    assert "--raw" in refusal(run(command, str(data), *words, "--raw"))
+    assert run(command, str(data), *words, "--raw", "--format=csv").code in {0, 3}
+
+
 def test_csv_and_json_give_back_what_was_there() -> None:
     rows = [("=1+1", 'a "quoted"\nline, with; all\r\n', None, 1.5, True), ("é\x00\x1b", "", 3, None, False)]
     out = io.StringIO(newline="")
-    write_rows(Rows(list("abcde"), iter(rows)), "csv", out)
+    write_rows(Rows(list("abcde"), iter(rows)), "csv", out, raw=True)
     read = list(csv.reader(io.StringIO(out.getvalue(), newline="")))
     assert read[1:] == [
         ["=1+1", 'a "quoted"\nline, with; all\r\n', "", "1.5", "true"],

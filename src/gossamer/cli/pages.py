@@ -4,14 +4,15 @@ import argparse
 
 from gossamer.cli.arguments import Parser
 from gossamer.cli.looking import add_crawl, add_page_filters, at_least, crawl_of, page_condition
-from gossamer.cli.rows_output import add_format, write_rows
+from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.look.newest import newest_pages
 from gossamer.look.tables import Tables
 
 SUMMARY = "List a crawl's pages, the newest first, while it runs or after."
 NOTES = """A table shows when, status, bytes, URL and title; jsonl and csv have every column, the text included
-(docs/data.md lists them). In csv no cell is changed: one that begins with = + - or @ is what a page says, and a
-spreadsheet may take it for a formula. For all pages of a large crawl `gossamer export` is quicker: it sorts nothing."""
+(docs/data.md lists them). In csv a text that a spreadsheet would run as a formula (it begins with = + - @, a tab or
+a line end, and is no number) gets an apostrophe in front; --raw leaves it as the page has it. For all pages of a large
+crawl `gossamer export` is quicker: it sorts nothing."""
 
 #: What fits a screen.
 TABLE_LIMIT = 20
@@ -28,6 +29,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_format(arguments)
     limit = at_least("--limit", arguments.limit, 1)
     condition, parameters = page_condition(arguments)
     with Tables(crawl_of(arguments).root) as tables:
@@ -37,5 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
             found = tables.query(query, [*parameters, limit or TABLE_LIMIT])
         else:
             found = newest_pages(tables, condition, parameters, limit)
-        write_rows(found, arguments.format)
+        write_rows(found, arguments.format, raw=arguments.raw)
     return 0

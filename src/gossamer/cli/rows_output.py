@@ -1,12 +1,13 @@
 """Rows of a table on their way out: for a person, as lines of JSON, as CSV. The commands that look into a crawl use it.
 
 What goes to a terminal is made printable whatever the format, as pages may hold what steers one. What goes elsewhere
-is left as it is.
+is left as it is, but for CSV: spreadsheets run a cell that begins like a formula, so such a text gets an apostrophe.
 """
 
-import csv
+import argparse
 import json
 import math
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from gossamer.cli.arguments import Parser, printable
+from gossamer.errors import UsageError
 from gossamer.look.tables import Row, Rows
 
 FORMATS = ("table", "jsonl", "csv")
@@ -27,6 +29,11 @@ NARROWEST = 6
 #: Where no terminal says how wide it is, and COLUMNS does not either.
 USUAL_WIDTH = 120
 _GAP = 2
+#: What makes a spreadsheet read a text as a formula: https://owasp.org/www-community/attacks/CSV_Injection. The wide
+#: forms are those that it takes for the narrow ones under East Asian settings.
+_FORMULA_BEGINNINGS = tuple("=+-@\t\r\n＝＋－＠")
+_TO_QUOTE = re.compile(r'[,"\r\n]')
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def add_format(parser: Parser) -> None:
@@ -36,9 +43,20 @@ def add_format(parser: Parser) -> None:
         default="table",
         help="table: cut to fit the terminal; jsonl: a JSON object on each line; csv: with a line of names [table]",
     )
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="in csv, leave texts that a spreadsheet would run as a formula; otherwise they get an apostrophe in front",
+    )
 
 
-def write_rows(found: Rows, wanted: str, stream: TextIO | None = None) -> None:
+def check_format(arguments: argparse.Namespace) -> None:
+    """Before a query is run for nothing."""
+    if arguments.raw and arguments.format != "csv":
+        raise UsageError("--raw: only --format csv changes any text; leave the flag out")
+
+
+def write_rows(found: Rows, wanted: str, stream: TextIO | None = None, *, raw: bool = False) -> None:
     """To standard output, if no other stream is given."""
     stream = stream or sys.stdout
     if wanted == "table":
@@ -46,7 +64,7 @@ def write_rows(found: Rows, wanted: str, stream: TextIO | None = None) -> None:
     elif wanted == "jsonl":
         write_json_lines(found, stream)
     else:
-        _write_csv(found, stream)
+        _write_csv(found, stream, raw=raw)
 
 
 # JSON and CSV.
@@ -92,12 +110,26 @@ def _plain(value: object) -> Any:
     return _text(value)
 
 
-def _write_csv(found: Rows, stream: TextIO) -> None:
+def _write_csv(found: Rows, stream: TextIO, *, raw: bool) -> None:
     shown: Callable[[str], str] = printable if stream.isatty() else str
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([shown(name) for name in found.columns])
-    for row in found.rows:
-        writer.writerow([shown(_text(value)) for value in row])
+    text: Callable[[object], str] = _text if raw else _harmless_text
+    for row in chain([found.columns], found.rows):
+        cells = [_quoted(shown(text(value))) for value in row]
+        # One empty cell would be an empty line, which readers skip.
+        stream.write((",".join(cells) if cells != [""] else '""') + "\n")
+
+
+def _quoted(cell: str) -> str:
+    """As RFC 4180 has it. Python's writer leaves a carriage return bare before 3.13, and readers end the line there."""
+    return '"' + cell.replace('"', '""') + '"' if _TO_QUOTE.search(cell) else cell
+
+
+def _harmless_text(value: object) -> str:
+    """Numbers stay numbers, also where a text holds nothing else."""
+    text = _text(value)
+    if not text.startswith(_FORMULA_BEGINNINGS) or isinstance(value, int | float | Decimal) or _NUMBER.fullmatch(text):
+        return text
+    return f"'{text}"
 
 
 def _text(value: object) -> str:

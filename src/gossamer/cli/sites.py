@@ -6,7 +6,7 @@ from typing import get_args
 
 from gossamer.cli.arguments import Parser, printable
 from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of
-from gossamer.cli.rows_output import add_format, write_rows
+from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.errors import StoreUnavailable
 from gossamer.look.sites import Order, ask_store, joined, top_sites
 from gossamer.look.tables import Tables
@@ -30,6 +30,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_format(arguments)
     top = at_least("--top", arguments.top, 1) or 1
     data = crawl_of(arguments)
     settings = settings_of(data)
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         standing = ask_store(data, settings, [row[0] for row in rows])
     except StoreUnavailable as unavailable:
         standing, error = None, unavailable
-    write_rows(joined(rows, standing), arguments.format)
+    write_rows(joined(rows, standing), arguments.format, raw=arguments.raw)
     if error is not None:
         print(f"gossamer: the store is not available: {printable(str(error))}", file=sys.stderr)
         return error.exit_code

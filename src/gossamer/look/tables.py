@@ -4,8 +4,8 @@ Common Crawl's name for its index, `ccindex` (and `ccindex.ccindex`), is another
 that runs unchanged.
 
 A part may be merged into another, and deleted, at any moment of a running crawl. So every part is opened here first,
-and DuckDB is given the descriptors: what is open stays readable under all names' changes, no query fails halfway, and
-nothing in a path can be taken for a pattern.
+and DuckDB reads the descriptors through `read_only_files.py`: what is open stays readable under all names' changes, no
+query fails halfway, nothing in a path can be taken for a pattern, and no statement can write a part.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ import duckdb
 import msgspec
 
 from gossamer.errors import GossamerError, UsageError
+from gossamer.look.read_only_files import ReadOnlyFiles
 from gossamer.report.resources import raise_descriptor_limit
 from gossamer.sinks.columns import FETCHES, PAGES, Column
 from gossamer.sinks.parts import committed_parts
@@ -41,11 +42,11 @@ FETCH_ROWS = 500
 GROUP_ROWS = 10_240
 #: How often parts are listed anew when they change meanwhile. Each time costs a moment; merges come minutes apart.
 LISTINGS = 20
-#: Statements that read, or make something in memory. Others would write files, or read others than the tables'.
-_ALLOWED = frozenset({"SELECT", "EXPLAIN", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "PRAGMA", "CALL"})
-#: Where the system shows what this process has open.
-DESCRIPTORS = "/dev/fd/"
-_DESCRIPTOR = re.compile(rf"{DESCRIPTORS}(\d+)")
+#: Statements that read, or make something in memory; MULTI is a PIVOT. Others are refused for the sake of a clear
+#: message: what keeps files from being written is that DuckDB can open none for it (`read_only_files.py`).
+_ALLOWED = frozenset({"SELECT", "EXPLAIN", "MULTI", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "PRAGMA", "CALL"})
+_ONLY_READS = "a query only reads; to write files, give --format and redirect the output, or use gossamer export"
+_PART = re.compile(r"part://(\d+)")
 
 Row = tuple[Any, ...]
 
@@ -71,13 +72,16 @@ class Tables:
         self._stack = contextlib.ExitStack()
         self._names: dict[int, Path] = {}
         """The descriptors of parts, for what is said of them."""
+        self._files = ReadOnlyFiles()
 
     def __enter__(self) -> Self:
         raise_descriptor_limit(0)
         with contextlib.ExitStack() as stack:
             parts = {name: self._open_parts(stack, *where) for name, (_, *where) in TABLES.items()}
             allowed = [path for paths in parts.values() for path in paths]
-            self.connection = _connect(stack, [*allowed, *([] if self._output is None else [self._output])])
+            if self._output is not None:
+                allowed.append(self._output)
+            self.connection = _connect(stack, self._files, allowed)
             for name, (columns, *_) in TABLES.items():
                 self._run(_view(name, columns, parts[name]))
             for statement in (
@@ -105,12 +109,9 @@ class Tables:
         if not statements:
             raise UsageError("there is no query; give one, such as: select url, title from pages limit 10")
         for statement in statements:
-            word = statement.type.name
+            word = _kind(statement)
             if word not in _ALLOWED:
-                raise UsageError(
-                    f"{word.lower().replace('_', ' ')}: a query only reads; to write files, give --format and redirect"
-                    " the output, or use gossamer export"
-                )
+                raise UsageError(f"{word.lower().replace('_', ' ')}: {_ONLY_READS}")
         # One of its own: a result that is not read to its end would stand in the way of the next one.
         cursor = self.connection.cursor()
         self._stack.callback(cursor.close)
@@ -172,11 +173,14 @@ class Tables:
 
     def _complaint(self, error: duckdb.Error) -> GossamerError:
         """In one line, with the names of files instead of their descriptors."""
+        if self._files.has_refused:
+            self._files.has_refused = False
+            return UsageError(_ONLY_READS)
         if isinstance(error, duckdb.OutOfMemoryException):
             return GossamerError(f"the query needs more than {MEMORY} of memory; ask for fewer columns or fewer rows")
         raw = str(error).partition("\n\nLINE ")[0]
-        said = " ".join(_DESCRIPTOR.sub(lambda found: str(self._names.get(int(found[1]), found[0])), raw).split())
-        if any(int(number) in self._names for number in _DESCRIPTOR.findall(raw)):
+        said = " ".join(_PART.sub(lambda found: str(self._names.get(int(found[1]), found[0])), raw).split())
+        if any(int(number) in self._names for number in _PART.findall(raw)):
             return GossamerError(f"{said}; the file is damaged: restore it, or move it away to go on without its rows")
         if isinstance(error, duckdb.IOException | duckdb.InternalException):
             return GossamerError(said)
@@ -202,11 +206,11 @@ class Tables:
                     continue
                 stack.push(opened.pop_all())
                 self._names |= descriptors
-                return [f"{DESCRIPTORS}{descriptor}" for descriptor in descriptors]
+                return [self._files.add(descriptor) for descriptor in descriptors]
         raise GossamerError(f"the files of {self._data / folder} change faster than they can be listed; try again")
 
 
-def _connect(stack: contextlib.ExitStack, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
+def _connect(stack: contextlib.ExitStack, files: ReadOnlyFiles, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
     spill = stack.enter_context(tempfile.TemporaryDirectory(prefix="gossamer-"))
     connection = duckdb.connect(
         ":memory:",
@@ -224,11 +228,17 @@ def _connect(stack: contextlib.ExitStack, paths: Sequence[str]) -> duckdb.DuckDB
     )
     stack.callback(connection.close)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    # DuckDB looks where a descriptor leads to, and so allows the part; and when that is deleted, the descriptor itself.
+    connection.register_filesystem(files)
     connection.execute(f"SET allowed_paths = {_literals(paths)}")
-    connection.execute(f"SET allowed_directories = ['{DESCRIPTORS}']")
     connection.execute("SET enable_external_access = false")
     return connection
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return statement.type.name
+    except ValueError:  # DuckDB's library knows a kind that its Python does not
+        return "this statement"
 
 
 def _view(name: str, columns: Sequence[Column], parts: Sequence[str]) -> str:
