@@ -137,6 +137,12 @@ def settings_by_name() -> dict[str, Setting]:
     return found
 
 
+def section_title(name: str) -> str:
+    """What a section is about: the first sentence of its description."""
+    section = next(field for field in msgspec.structs.fields(Settings) if field.name == name)
+    return str(section.type.__doc__).partition(". ")[0].removesuffix(".")
+
+
 class Given(NamedTuple):
     """A value that the user gave, and where, in words that find the place again."""
 

@@ -16,8 +16,11 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     )
     if best is not None and distance <= allowed:
         return best
-    longer = [candidate for candidate in candidates if len(letters) > 2 and _letters(candidate).startswith(letters)]
-    return longer[0] if len(longer) == 1 else None
+    for beginning in (f"{letters}-", letters):
+        longer = [candidate for candidate in candidates if _letters(candidate).startswith(beginning)]
+        if len(letters) > 2 and len(longer) == 1:
+            return longer[0]
+    return None
 
 
 def _letters(word: str) -> str:

@@ -1,5 +1,7 @@
 """Numbers as people write and read them: durations and sizes with a unit, counts with their noun."""
 
+import contextlib
+import math
 import re
 from fractions import Fraction
 
@@ -26,18 +28,18 @@ DURATION_EXAMPLES = "90, 90s, 10m, 1.5h or 1d"
 SIZE_EXAMPLES = "1048576, 500KB, 10MB or 1GiB"
 
 #: Fifteen digits keep a float exact, and an integer within what any store takes.
-_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"
+_NUMBER = r"(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})"
 _DURATION = re.compile(rf"\s*(?:{_NUMBER}\s*(?:ms|s|min|m|h|d)\s*)+", re.ASCII | re.IGNORECASE)
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*(ms|s|min|m|h|d)", re.ASCII | re.IGNORECASE)
 _SIZE = re.compile(rf"\s*({_NUMBER})\s*([kmgt]?i?b)\s*", re.ASCII | re.IGNORECASE)
-_PLAIN = re.compile(rf"\s*({_NUMBER})\s*", re.ASCII)
+_PLAIN_BYTES = re.compile(r"\s*(\d{1,15})\s*", re.ASCII)
 
 
 def read_seconds(text: str) -> float | None:
     """`90`, `90s`, `1.5h` or `1h30m` in seconds; None if it is no duration."""
-    plain = _PLAIN.fullmatch(text)
-    if plain is not None:
-        return float(plain[1])
+    with contextlib.suppress(ValueError):
+        plain = float(text)
+        return plain if plain >= 0 and math.isfinite(plain) else None
     if not _DURATION.fullmatch(text):
         return None
     parts = _DURATION_PART.findall(text)
@@ -49,8 +51,8 @@ def read_bytes(text: str) -> int | None:
     match = _SIZE.fullmatch(text)
     if match is not None and match[2].lower() in _SIZE_UNITS:
         return int(Fraction(match[1]) * _SIZE_UNITS[match[2].lower()])
-    plain = _PLAIN.fullmatch(text)
-    return int(plain[1]) if plain is not None and plain[1].isdecimal() else None
+    plain = _PLAIN_BYTES.fullmatch(text)
+    return None if plain is None else int(plain[1])
 
 
 def written_seconds(seconds: float) -> str:

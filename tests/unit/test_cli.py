@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from gossamer.cli.main import COMMANDS, main
+from gossamer import layers
+from gossamer.cli.main import COMMANDS, command_parser, main
 
 
 class Ran(NamedTuple):
@@ -55,8 +57,20 @@ def test_without_a_command_the_overview_is_shown(run: Run) -> None:
     assert "commands:" in ran.err
 
 
-def test_an_unknown_command_is_named(run: Run) -> None:
-    assert "'crwal'" in complaint(run("crwal"))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["crwal"], "unknown command 'crwal', did you mean crawl?; see gossamer --help"),
+        (["frobnicate"], "unknown command 'frobnicate'; see gossamer --help"),
+        (["--max-pages", "3", "crawl"], "unknown argument '--max-pages': a command comes first; see gossamer --help"),
+        (
+            ["store", "chek", "sqlite"],
+            "argument action: 'chek' is not one of check, remove, did you mean check?; see gossamer store --help",
+        ),
+    ],
+)
+def test_an_unknown_command_is_named(run: Run, arguments: list[str], message: str) -> None:
+    assert complaint(run(*arguments)) == message
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -77,6 +91,96 @@ def test_an_unknown_flag_is_named_with_the_nearest(run: Run, command: str) -> No
 
 def test_the_nearest_flag_is_offered(run: Run) -> None:
     assert "did you mean --base?" in complaint(run("url", "x", "--bas", "y"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "nearest"),
+    [
+        ("--max_pages", "--max-pages"),
+        ("--max-page", "--max-pages"),
+        ("--dealy", "--delay"),
+        ("--seed", "--seed-file"),
+        ("--num-fetcher", "--num-fetcher-processes"),
+        ("--user-agent", None),
+        ("--depth", None),
+        ("--threads", None),
+    ],
+)
+def test_a_flag_is_suggested_only_when_it_is_close(run: Run, flag: str, nearest: str | None) -> None:
+    suggestion = f", did you mean {nearest}?" if nearest else ""
+    assert (
+        complaint(run("crawl", "a.test", flag, "1"))
+        == f"unknown argument '{flag}'{suggestion}; see gossamer crawl --help"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["resume", "d", "--seed-file", "f"], "seeds are given to `gossamer crawl`"),
+        (["resume", "--data-dir", "d"], "`gossamer resume DIR`"),
+        (["crawl", "--resume", "d"], "`gossamer resume DIR`"),
+        (["crawl", "a.test", "--max-workers=9"], "use --fetcher-workers N"),
+        (["crawl", "a.test", "--redis-host", "h"], "--store redis://"),
+        (["crawl", "a.test", "--redis-port", "1"], "--store redis://"),
+        (["crawl", "a.test", "--redis-db=1"], "--store redis://"),
+        (["crawl", "a.test", "--redis-password", "hidden"], "--store redis://"),
+    ],
+)
+def test_a_flag_of_another_program_is_answered_with_ours(run: Run, arguments: list[str], hint: str) -> None:
+    said = complaint(run(*arguments))
+    assert hint in said
+    assert "did you mean" not in said
+    assert "hidden" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--delay", "1", "--delay=1"], "--delay: --delay was given before; give it once"),
+        (["--json", "--json"], "--json: --json was given before; give it once"),
+        (["--text", "--no-text"], "--no-text: --text or --no-text was given before; give it once"),
+        (["--seed-file=a", "--seed-file=b"], "--seed-file: --seed-file was given before; give it once"),
+    ],
+)
+def test_a_flag_that_is_no_list_is_given_once(run: Run, arguments: list[str], message: str) -> None:
+    assert complaint(run("crawl", "a.test", *arguments)) == f"{message}; see gossamer crawl --help"
+
+
+def test_include_and_exclude_may_be_repeated(run: Run) -> None:
+    ran = run("settings", "--email=a@b.org", "--include=/a", "--include=/b", "--exclude", "z$")
+    scope = tomllib.loads(ran.out)["scope"]
+    assert (scope["include"], scope["exclude"]) == (["/a", "/b"], ["z$"])
+
+
+@pytest.mark.parametrize("command", ["crawl", "resume", "settings"])
+def test_the_help_shows_what_people_use_and_another_shows_all(
+    run: Run, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            run(command, flag)
+        shown[flag] = capsys.readouterr().out
+    settings = layers.settings_by_name().values()
+    common = [setting for setting in settings if setting.is_common]
+    assert 12 <= len(common) <= 18
+    for setting in settings:
+        is_shown = re.search(rf"^  {setting.flag}\b", shown["--help"], re.MULTILINE) is not None
+        assert is_shown == setting.is_common
+        assert re.search(rf"^  {setting.flag}\b", shown["--help-all"], re.MULTILINE)
+        assert f"\n[{setting.section}] " in shown["--help-all"]
+    assert {line[1:].partition("]")[0] for line in shown["--help"].splitlines() if line.startswith("[")} == {
+        setting.section for setting in common
+    }
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--seconds"], ["simweb", "--latency"], ["audit", "x", "--delay"]])
+def test_durations_of_the_commands_have_units_too(run: Run, arguments: list[str]) -> None:
+    said = complaint(run(*arguments, "soon"))
+    assert said.startswith(f"argument {arguments[-1]}: 'soon' is not a duration such as 90, 90s, 10m, 1.5h or 1d")
+    parsed = command_parser(arguments[0]).read([*arguments[1:], "1.5m"])
+    assert vars(parsed)[arguments[-1][2:]] == 90
 
 
 def test_a_reader_that_leaves_early_is_no_error_to_shout_about() -> None:
@@ -207,6 +311,14 @@ def test_robots_prints_for_people_and_escapes_what_it_read(run: Run, robots_file
         "  crawl-delay       none",
         "  sitemap           https://example.com/sitemap.xml",
     ]
+
+
+def test_robots_takes_urls_after_two_dashes(run: Run, robots_file: str) -> None:
+    ran = run("robots", robots_file, "--json", "--", "/private", "--agent", "-x")
+    assert [answer["url"] for answer in json.loads(ran.out)["urls"]] == ["/private", "--agent", "-x"]
+    assert run("robots", "--agent=Other", "--", robots_file, "/private").out.startswith(
+        "/private\n  allowed           no"
+    )
 
 
 def test_robots_of_a_missing_file(run: Run) -> None:

@@ -22,6 +22,16 @@ OBSERVING_PAGE = (ROOT / "docs" / "observing.md").read_text("utf-8")
 DEPENDENCIES_PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
 
 
+#: Common to several commands, and documented once for all.
+HELP_FLAGS = {"--help", "--help-all"}
+
+
+def full_help(command: str) -> str:
+    parser = command_parser(command)
+    parser.show_all()
+    return parser.format_help()
+
+
 def flags(help_text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text))
 
@@ -38,7 +48,7 @@ def test_every_command_and_each_of_its_flags_is_documented(command: str) -> None
     settings = {
         name for setting in layers.settings_by_name().values() for name in (setting.flag, f"--no-{setting.flag[2:]}")
     }
-    undocumented = flags(command_parser(command).format_help()) - {"--help"} - settings - flags(text)
+    undocumented = flags(full_help(command)) - HELP_FLAGS - settings - flags(text)
     assert undocumented == set()
     assert f"`gossamer {command}`" in README or f"./gossamer {command}" in README
 
@@ -52,7 +62,7 @@ def test_no_command_is_documented_that_does_not_exist() -> None:
 def test_no_flag_is_documented_that_does_not_exist(command: str) -> None:
     lines = section(COMMANDS_PAGE, f"gossamer {command}").splitlines()
     text = "\n".join(line for line in lines if not line.startswith("    $ curl"))
-    assert flags(text) <= flags(command_parser(command).format_help()) | {"--help"}
+    assert flags(text) <= flags(full_help(command)) | HELP_FLAGS
 
 
 def test_every_reason_and_every_offence_is_explained() -> None:

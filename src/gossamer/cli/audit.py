@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gossamer.cli.arguments import Parser, printable, read_file
+from gossamer.cli.arguments import Parser, duration, printable, read_file
 from gossamer.cli.url import base_url
 from gossamer.config import UrlSettings
 from gossamer.errors import UsageError
@@ -36,7 +36,9 @@ def add_arguments(parser: Parser) -> None:
     )
     crawl = parser.add_argument_group("what the crawler was told")
     crawl.add_argument("--seeds", metavar="FILE", help="URLs or bare domains, one per line [every home page]")
-    crawl.add_argument("--delay", metavar="S", type=_seconds, default=70.0, help="seconds between two to a site [70]")
+    crawl.add_argument(
+        "--delay", metavar="DURATION", type=duration, default=70.0, help="time between two to a site [70s]"
+    )
     crawl.add_argument("--user-agent", metavar="REGEX", type=_pattern, help="how the User-Agent begins [Gossamer/]")
     crawl.add_argument("--max-depth", metavar="N", type=_count, help="links followed from a seed [any number]")
     crawl.add_argument("--same-sites-only", action="store_true", help="only the sites of the seeds were to be crawled")
@@ -45,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
     crawl.add_argument("--restarts", metavar="N", type=_count, default=0, help="how often it was restarted [0]")
     crawl.add_argument("--repeats", metavar="N", type=_count, default=0, help="answers that kills may have cost it [0]")
     crawl.add_argument(
-        "--robots-interval", metavar="S", type=_seconds, help="seconds for which a robots.txt is good [86400]"
+        "--robots-interval", metavar="DURATION", type=duration, help="time for which a robots.txt is good [1d]"
     )
 
 
@@ -120,16 +122,6 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r:.100} is no whole number of 0 or more")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r:.100} is no number of seconds")
-    return seconds
 
 
 def _pattern(text: str) -> str:

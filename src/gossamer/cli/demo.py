@@ -5,7 +5,7 @@ import shlex
 import time
 from pathlib import Path
 
-from gossamer.cli.arguments import Parser, print_row, printable
+from gossamer.cli.arguments import Parser, duration, print_row, printable
 from gossamer.cli.running import add_quiet, print_end, run_crawl
 from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings, RunSettings, Settings
 from gossamer.errors import UsageError
@@ -33,10 +33,10 @@ SUGGESTED_QUERY = "select site, count(*) from pages group by site order by 2 des
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--seconds",
-        type=float,
-        metavar="S",
+        type=duration,
+        metavar="DURATION",
         default=120.0,
-        help="stop after this time if the crawl has not ended [120]",
+        help="stop after this time if the crawl has not ended [2m]",
     )
     parser.add_argument("--data-dir", metavar="DIR", help="a new directory for all of it [gossamer-demo-TIME]")
     add_quiet(parser)
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.seconds <= 600:
-        raise UsageError(f"--seconds: {arguments.seconds:g} is no sensible duration; give 1 to 600")
+        raise UsageError(f"--seconds: {arguments.seconds:g} is not a sensible duration; give 1s to 10m")
     root = Path(arguments.data_dir or time.strftime("gossamer-demo-%Y%m%d-%H%M%S"))
     data = DataDirectory(root / "crawl")
     DataDirectory(root).create()

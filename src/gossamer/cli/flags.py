@@ -10,39 +10,61 @@ from gossamer import layers
 from gossamer.cli.arguments import Parser, read_file
 from gossamer.config import Settings
 from gossamer.errors import UsageError
+from gossamer.units import DURATION_EXAMPLES, SIZE_EXAMPLES
 
 DEFAULT_FILE = "gossamer.toml"
 
+#: What other crawlers, and other commands of this one, call things.
+_REDIS = "the frontier's server is one URL: --store redis://[:PASSWORD@]HOST:PORT/DB, or GOSSAMER_STORE"
+HINTS = {
+    "--resume": "to continue a crawl, use `gossamer resume DIR`",
+    "--max-workers": "use --fetcher-workers N, the requests at once of each fetcher process",
+    "--redis-host": _REDIS,
+    "--redis-port": _REDIS,
+    "--redis-db": _REDIS,
+    "--redis-password": _REDIS,
+    "--seed-file": "seeds are given to `gossamer crawl`, when a crawl is created",
+    "--data-dir": "the data directory is given without a flag: `gossamer resume DIR`",
+}
 
-def add_settings(parser: Parser, sections: Sequence[str]) -> None:
-    """Give a command the flags of the sections that it reads, and `--config`."""
+
+def add_settings(parser: Parser, sections: Sequence[str], *, only_common: bool = False) -> None:
+    """Give a command the flags of the sections that it reads, and `--config`.
+
+    With `only_common`, its help shows the settings that people use, and `--help-all` shows all.
+    """
     parser.add_argument(
         "--config", metavar="FILE", help=f"settings file; {DEFAULT_FILE} in the current directory if there is one"
     )
     for section in sections:
-        group = parser.add_argument_group(f"settings of [{section}]")
+        group = parser.add_argument_group(f"[{section}] {layers.section_title(section)}")
         for setting in layers.settings_by_name().values():
             if setting.section == section:
-                add_setting(group, setting)
+                action = add_setting(group, setting)
+                if only_common and not setting.is_common:
+                    parser.hide(action)
+    if only_common:
+        parser.hints = HINTS
+        parser.epilog = (
+            f"A DURATION is such as {DURATION_EXAMPLES}, a SIZE such as {SIZE_EXAMPLES}.\n"
+            f"Each setting can also be given in {DEFAULT_FILE} or the environment: docs/configuration.md."
+        )
 
 
-def add_setting(group: argparse._ArgumentGroup, setting: layers.Setting) -> None:
+def add_setting(group: argparse._ArgumentGroup, setting: layers.Setting) -> argparse.Action:
+    repeated = "; may be repeated" if setting.is_list else ""
+    default = f" [{setting.shown_default}]" if setting.default not in {"", ()} else ""
     # A percent sign in help text is argparse's own.
-    help_text = f"{setting.description} [{setting.shown_default}]".replace("%", "%%")
+    help_text = f"{setting.description.removesuffix('.')}{repeated}{default}".replace("%", "%%")
     if setting.is_switch:
-        group.add_argument(
-            setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help_text
-        )
-    elif setting.is_list:
-        group.add_argument(
-            setting.flag,
-            dest=setting.name,
-            action="append",
-            metavar=setting.placeholder,
-            help=f"{help_text}; may be repeated",
-        )
-    else:
-        group.add_argument(setting.flag, dest=setting.name, metavar=setting.placeholder, help=help_text)
+        return group.add_argument(setting.flag, dest=setting.name, action="switch", default=None, help=help_text)
+    return group.add_argument(
+        setting.flag,
+        dest=setting.name,
+        action="append" if setting.is_list else "store",
+        metavar=setting.placeholder,
+        help=help_text,
+    )
 
 
 def given_layers(arguments: argparse.Namespace) -> list[layers.Layer]:

@@ -9,7 +9,9 @@ from importlib.metadata import version
 from types import ModuleType
 
 from gossamer.cli.arguments import Parser, printable
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, UsageError
+from gossamer.spelling import closest
+from gossamer.url import redacted
 
 #: In the order of `gossamer --help`. Each is a module beside this one with SUMMARY, NOTES, add_arguments(parser) and
 #: run(arguments).
@@ -52,8 +54,19 @@ def overview() -> Parser:
     rows = "\n".join(f"  {name:<10}{command_module(name).SUMMARY}" for name in COMMANDS)
     parser = Parser("gossamer", f"A broad web crawler: polite, multi-process, crash-proof.\n\ncommands:\n{rows}")
     parser.add_argument("--version", action="version", version=f"gossamer {version('gossamer')}")
-    parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of the above; each has its --help")
+    parser.add_argument("command", metavar="command", help="one of the above; each has its --help")
     return parser
+
+
+def _no_command(word: str) -> str:
+    """Answers what is asked of `gossamer` itself; otherwise says which command may be meant."""
+    if word in {"-h", "--help", "--version"}:
+        overview().read([word])
+    if word.startswith("-"):
+        raise UsageError(f"unknown argument {word.partition('=')[0]!r}: a command comes first; see gossamer --help")
+    nearest = closest(word, COMMANDS)
+    suggestion = f", did you mean {nearest}?" if nearest else ""
+    raise UsageError(f"unknown command {redacted(word)!r}{suggestion}; see gossamer --help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overview().print_help(sys.stderr)
         return 2
     try:
-        command = given[0] if given[0] in COMMANDS else overview().read(given[:1]).command
+        command = given[0] if given[0] in COMMANDS else _no_command(given[0])
         code = int(command_module(command).run(command_parser(command).read(given[1:])))
         sys.stdout.flush()
     except GossamerError as error:

@@ -36,7 +36,7 @@ def add_crawl_flags(parser: Parser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_quiet(parser)
-    add_settings(parser, SECTIONS)
+    add_settings(parser, SECTIONS, only_common=True)
 
 
 def add_quiet(parser: Parser) -> None:

@@ -4,7 +4,7 @@ import argparse
 from importlib.metadata import version
 
 from gossamer import layers
-from gossamer.cli.arguments import Parser
+from gossamer.cli.arguments import Parser, printable
 from gossamer.cli.flags import add_settings, given_layers
 from gossamer.url import redacted
 
@@ -16,7 +16,8 @@ NOTES = (
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("--reference", action="store_true", help="print every setting as the tables of the manual")
-    add_settings(parser, list(dict.fromkeys(setting.section for setting in layers.settings_by_name().values())))
+    sections = list(dict.fromkeys(setting.section for setting in layers.settings_by_name().values()))
+    add_settings(parser, sections, only_common=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,5 +37,5 @@ def run(arguments: argparse.Namespace) -> int:
         # An absent text has no value that could be written back, so its line stays a comment.
         # Nor is a password shown.
         shown = redacted(found.value) if isinstance(found.value, str) else found.value
-        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(shown)}  # {found.source}")
+        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(shown)}  # {printable(found.source)}")
     return 0

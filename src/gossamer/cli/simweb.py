@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gossamer.cli.arguments import Parser, print_row, read_file
+from gossamer.cli.arguments import Parser, duration, print_row, read_file
 from gossamer.errors import GossamerError, UsageError
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import hostile_seeds
@@ -34,7 +34,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--https-share", type=float, metavar="X", help="part of the sites that live on HTTPS, 0 to 1 [0]"
     )
-    parser.add_argument("--latency", type=float, metavar="S", help="seconds before an answer begins, the median [0]")
+    parser.add_argument("--latency", type=duration, metavar="DURATION", help="median time before an answer begins [0]")
     parser.add_argument("--web", metavar="FILE", help="a web.json with all of the web's options; the flags above win")
     parser.add_argument("--hostile", action="store_true", help="also play the hostile sites, h01.test and so on")
     parser.add_argument("--http-port", type=int, metavar="PORT", default=0, help="[a free one]")

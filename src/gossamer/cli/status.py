@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from gossamer.cli.arguments import Parser, print_row, printable
+from gossamer.cli.arguments import Parser, duration, print_row, printable
 from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
@@ -36,16 +36,16 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--watch",
         nargs="?",
-        type=float,
+        type=duration,
         const=WATCH_SECONDS,
-        metavar="SECONDS",
+        metavar="DURATION",
         help=f"look again and again, until interrupted [every {WATCH_SECONDS:g} s]",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.watch is not None and not 0.1 <= arguments.watch <= 86400:
-        raise UsageError(f"--watch: {arguments.watch:g} is no sensible time; give 0.1 to 86400 seconds")
+        raise UsageError(f"--watch: {arguments.watch:g} is not a sensible duration; give 100ms to 1d")
     data = crawl_of(arguments)
     settings = settings_of(data)
     if arguments.watch is None:
