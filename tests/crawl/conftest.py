@@ -109,7 +109,7 @@ class Crawls:
     """What Python runs."""
 
     def __init__(self, directory: Path, web: WebProcesses, store: str, flags: Sequence[str] = PATIENT) -> None:
-        """Every new crawl has the flags; those of a test come after them."""
+        """Every new crawl has the flags, unless a test gives another value."""
         self.flags = flags
         self.data = directory / "crawl"
         self.web = web
@@ -124,8 +124,7 @@ class Crawls:
     def start(self, *flags: str, seeds: Sequence[str] | None = None, delay: float = 0.0) -> subprocess.Popen[str]:
         """`gossamer crawl`, and what every crawl of a simulated web needs."""
         self._seed_file.write_text("".join(f"{seed}\n" for seed in seeds or self.graph.seeds()))
-        return self._gossamer(
-            "crawl",
+        usual = (
             f"--data-dir={self.data}",
             f"--seed-file={self._seed_file}",
             "--email=test@example.org",
@@ -134,8 +133,9 @@ class Crawls:
             f"--store={self.store}",
             f"--connect-to=http=127.0.0.1:{self.web.http_port},https=127.0.0.1:{self.web.https_port}",
             *self.flags,
-            *flags,
         )
+        given = {flag.partition("=")[0] for flag in flags}
+        return self._gossamer("crawl", *(flag for flag in usual if flag.partition("=")[0] not in given), *flags)
 
     def start_again(self, *flags: str) -> subprocess.Popen[str]:
         return self._gossamer("resume", str(self.data), *flags)

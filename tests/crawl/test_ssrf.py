@@ -73,7 +73,7 @@ LITERALS = list(dict.fromkeys([*PRIVATE_HOSTS, *SPELLINGS, *MORE_HOSTS, *OWN_HOS
 REBOUND = ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "0.0.0.0", "64:ff9b::a00:1"]
 #: All ports, so that it is the address which is refused.
 FLAGS = (
-    *("--email=test@example.org", "--delay=0", "--backoff=0.01", "--max-attempts=2", "--blocked-ports=", "--json"),
+    *("--email=test@example.org", "--backoff=0.01", "--max-attempts=2", "--blocked-ports=", "--json"),
     # Many of its names share an address, and it is not about their turns.
     *("--address-gap=0", "--address-concurrency=0"),
 )
@@ -238,7 +238,7 @@ async def inside(directory: Path) -> dict[str, Any]:
         resolver = f"--resolver=127.0.0.1:{names.port}"
         for run, allowed in (("refused", ()), ("allowed", ("--allow-private-addresses",))):
             files = (f"--data-dir={directory / run}", f"--seed-file={directory / run}.txt")
-            found[run] = await observed(place, "crawl", *files, resolver, *FLAGS, *allowed)
+            found[run] = await observed(place, "crawl", *files, resolver, *FLAGS, "--delay=0", *allowed)
         rebinding = [f"http://rebind-{number}.test/" for number in range(len(REBOUND))]
         for run, allowed in (("rebound", ()), ("rebound allowed", ("--allow-private-addresses",))):
             data = directory / run.replace(" ", "-")
