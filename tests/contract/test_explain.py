@@ -436,9 +436,9 @@ REFUSALS = [
         Reason.PATH_DEPTH,
         "its path has 21 segments",
     ),
-    (LINK, scope(max_site_urls=9), site(), Reason.SITE_FULL, "9 URLs of its site were admitted"),
-    (LINK, scope(max_site_queue=4), site(), Reason.QUEUE_FULL, "4 URLs wait in its site's queue"),
-    (LINK, scope(max_site_queue_bytes=5 * len(LINK) - 1), site(), Reason.QUEUE_FULL, "too long for a URL of"),
+    (LINK, scope(max_site_urls=9), site(), Reason.SITE_FULL, "its site has had 9 URLs"),
+    (LINK, scope(max_site_queue=4), site(), Reason.QUEUE_FULL, "its site's queue has 4 URLs"),
+    (LINK, scope(max_site_queue_bytes=5 * len(LINK) - 1), site(), Reason.QUEUE_FULL, "no room for one of"),
     (LINK, SETTINGS, site(dropped=Reason.SITE_FAILING), Reason.SITE_DROPPED, "its site was given up: it failed too"),
 ]
 

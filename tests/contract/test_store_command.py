@@ -66,7 +66,7 @@ def test_check_shows_a_fit_server_and_the_crawls_on_it_and_remove_takes_one_away
     assert code == 0
     (line,) = [line for line in text.splitlines() if crawl in line]
     assert "somebody's host:/crawl" in line
-    assert "1 URLs admitted, 0 finished" in line
+    assert "1 URL admitted, 0 finished" in line
     assert text.splitlines()[-1] == f"{redacted(server.url)} is fit for a crawl"
     assert said("remove", server.url, crawl)[0] == 0
     assert crawl not in said("check", server.url)[1]

@@ -252,9 +252,10 @@ def test_every_flag_that_is_named_exists() -> None:
 
 
 def test_sizes_are_written_as_the_settings_have_them() -> None:
-    assert [size(number) for number in (0, 1023, 1024, 256 << 20, (1 << 30) - 1, 3 << 39)] == [
+    assert [size(number) for number in (0, 1, 1023, 1024, 256 << 20, (1 << 30) - 1, 3 << 39)] == [
         "0 bytes",
-        "1023 bytes",
+        "1 byte",
+        "1,023 bytes",
         "1.0 KiB",
         "256.0 MiB",
         "1.0 GiB",

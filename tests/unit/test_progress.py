@@ -186,6 +186,14 @@ def test_the_plain_line_has_all_of_it() -> None:
     )
 
 
+def test_one_of_a_kind_is_not_many() -> None:
+    counts = Counts(admitted=3, finished=1, pages=1, sites_waiting=1, outcomes={"page": 1, "dns": 1})
+    line = status_line(msgspec.structs.replace(VIEW, counts=counts), PACE)
+    assert "  1 page (" in line
+    assert "queued on 1 site  " in line
+    assert "1 failure (" in line
+
+
 @pytest.fixture(autouse=True)
 def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that was said is there when a terminal is closed, however slow the machine is."""

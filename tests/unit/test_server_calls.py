@@ -13,7 +13,7 @@ class Refused(Exception):  # noqa: N818 (what a server says)
     """An error of some client library, and what it means."""
 
     def __init__(self, meaning: Trouble | GossamerError) -> None:
-        super().__init__("the library's words")
+        super().__init__("the library's words.")
         self.meaning = meaning
 
 

@@ -18,6 +18,7 @@ from gossamer.testing.audit.rules import Rules
 from gossamer.testing.web import access_log
 from gossamer.testing.web.graph import Web
 from gossamer.testing.web.processes import WebProcesses
+from gossamer.units import counted
 
 SUMMARY = "Crawl a simulated web on this machine to its end, and show what a crawl leaves behind."
 NOTES = """Starts a web of 60 sites on loopback, crawls all of it with a delay of one second per site (about half a
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     rules = Rules(seeds=seeds, delay_seconds=DELAY_SECONDS, is_partial=is_partial, files=False)
     judged = audit(access_log.read(log_files), WEB, rules)
     print("\nwhat the web server's log says of the crawler")
-    print_row("requests", f"{judged.counts.requests:,} to {judged.counts.sites} sites")
+    print_row("requests", f"{judged.counts.requests:,} to {counted(judged.counts.sites, 'site')}")
     if not is_partial:
         print_row(
             "reachable URLs", f"{judged.counts.urls_expected_requested:,} of {judged.counts.urls_expected:,} requested"
@@ -97,5 +98,5 @@ def _print_pages(data: Path) -> list[str]:
     if rows:
         print(f"\nthe first pages of {data / 'pages'}")
     for url, title, links in rows:
-        print_row(printable(url), f"{printable(title or '')!r:.60}, {links} links")
+        print_row(printable(url), f"{printable(title or '')!r:.60}, {counted(links, 'link')}")
     return [url for url, _, _ in rows]

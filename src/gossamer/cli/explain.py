@@ -14,8 +14,9 @@ from gossamer.look.evidence import gather
 from gossamer.look.explain import explain, explain_refusal
 from gossamer.look.explanation import Explanation
 from gossamer.look.standings import RobotsAccess, RobotsStanding, SiteStanding
-from gossamer.look.wording import counted, duration, what
+from gossamer.look.wording import duration, what
 from gossamer.seed.typed import with_scheme
+from gossamer.units import counted
 from gossamer.url import Refusal, RefusalReason, canonicalise, redacted
 
 SUMMARY = "Say what became of a URL, or why nothing did: its state, the rule that decided, robots.txt, every attempt."
@@ -107,12 +108,12 @@ def rows(found: Explanation) -> Iterator[tuple[str, object]]:
     if found.turn_seconds is not None:
         yield "its turn", f"in {duration(found.turn_seconds)}, if all before it are asked for and none comes between"
     if found.attempt is not None:
-        back = f", came back {found.returned} times from dead fetchers" if found.returned else ""
+        back = f", came back {counted(found.returned, 'time')} from dead fetchers" if found.returned else ""
         yield "attempt", f"{found.attempt}{back}"
     if found.segment:
         yield "segment", found.segment
     if found.place is not None:
-        yield "archive", f"{found.place.file}, offset {found.place.offset}, {found.place.length:,} bytes"
+        yield "archive", f"{found.place.file}, offset {found.place.offset}, {counted(found.place.length, 'byte')}"
     for note in found.notes:
         yield "note", note
 
@@ -126,7 +127,7 @@ def _site_rows(site: SiteStanding, found: Explanation) -> Iterator[tuple[str, ob
     facts += ["seeded"] * site.is_seeded + [f"given up: {site.dropped}"] * bool(site.dropped)
     yield "site", ", ".join(facts)
     if found.path_variants:
-        yield "path", f"{found.path_variants:,} URLs were admitted that differ only in what follows it"
+        yield "path", f"{counted(found.path_variants, 'URL')} admitted, different only in what follows it"
     time = f"for {duration(site.owned_seconds)} yet" if site.owned_seconds > 0 else "whose time has run out"
     yield (
         "slot",
@@ -175,7 +176,7 @@ def _attempt(attempt: Attempt) -> str:
     if attempt.redirect:
         facts.append(f"to {attempt.redirect}")
     if attempt.bytes:
-        facts.append(f"{attempt.bytes:,} bytes")
+        facts.append(counted(attempt.bytes, "byte"))
     if attempt.total_seconds:
         facts.append(f"{attempt.total_seconds:.2f} s")
     if attempt.address:

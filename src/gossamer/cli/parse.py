@@ -10,6 +10,7 @@ from gossamer.cli.url import base_url
 from gossamer.config import Settings, UrlSettings
 from gossamer.parse.html import Link
 from gossamer.parse.page import Page, read_page
+from gossamer.units import counted
 from gossamer.url import Url, canonicalise
 
 SUMMARY = "Show what a page says: encoding, title, links, robots directives, text."
@@ -97,6 +98,6 @@ def _print(shown: dict[str, Any]) -> None:
         print_row(link["kind"], link.get("url") or f"{link['href']} — refused: {link['refused']}")
     for name, text in texts.items():
         if text is not None:
-            print(f"{name} ({len(text)} characters)")
+            print(f"{name} ({counted(len(text), 'character')})")
             for line in text.splitlines():
                 print(f"  {printable(line)}")

@@ -20,6 +20,7 @@ from unicodedata import category, east_asian_width
 from gossamer.cli.arguments import Parser, printable
 from gossamer.errors import UsageError
 from gossamer.look.tables import Row, Rows
+from gossamer.units import counted
 
 FORMATS = ("table", "jsonl", "csv")
 #: Rows that a table's widths are taken from; those that follow are cut to them, so that any number can be printed.
@@ -164,7 +165,9 @@ def _write_table(found: Rows, stream: TextIO) -> None:
         padded = (_pad(cell, size, right=side) for cell, size, side in zip(line, widths, right, strict=True))
         stream.write((" " * _GAP).join(padded).rstrip() + "\n")
     if shown < len(found.columns):
-        left_out = f"{len(found.columns) - shown} more columns do not fit; --format jsonl has them all"
+        lacking = len(found.columns) - shown
+        verb = "does" if lacking == 1 else "do"
+        left_out = f"{counted(lacking, 'more column')} {verb} not fit; --format jsonl has them all"
         print(left_out, file=sys.stderr)
 
 

@@ -20,6 +20,7 @@ from gossamer.run.leader import Begin, Leader
 from gossamer.run.places import process_counts
 from gossamer.run.stop import StopReason
 from gossamer.run.titles import set_title
+from gossamer.units import counted
 
 #: In the order of the help.
 SECTIONS = ("identity", "run", "report", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
@@ -77,8 +78,9 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, b
     fetchers, parsers = process_counts(settings)
     with Terminal(sys.stderr, quiet=quiet) as terminal:
         terminal.say(
-            f"crawling into {data.root}: fetchers {fetchers} (with {settings.fetch.fetcher_workers} workers each),"
-            f" parsers {parsers}, {settings.politeness.delay_seconds:g} s between requests to a site"
+            f"crawling into {data.root}: fetchers {fetchers} (with"
+            f" {counted(settings.fetch.fetcher_workers, 'worker')} each), parsers {parsers},"
+            f" {settings.politeness.delay_seconds:g} s between requests to a site"
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(Leader(data, settings, terminal, begin or (lambda _: settings)).run())
@@ -97,12 +99,12 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
         print(_WORDS[reason])
     rows: dict[str, object] = {
         "pages": f"{summary.pages:,} ({summary.pages_this_run:,} in this run)",
-        "other outcomes": _counts({"redirects": summary.outcomes["done"] - summary.pages} | summary.failures),
+        "other outcomes": _counts({"redirect": summary.outcomes["done"] - summary.pages} | summary.failures),
         "not admitted": _counts(summary.refused),
         "still queued": f"{summary.queued:,}",
-        "received": f"{summary.bytes:,} bytes",
+        "received": counted(summary.bytes, "byte"),
         "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
-        "waited": _counts({name.replace("_", " "): count for name, count in summary.waits.items()}),
+        "waited": ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in summary.waits.items() if count),
         "look into it": f"gossamer status {shlex.quote(summary.data_directory)}",
     }
     if is_resumable and summary.queued:

@@ -17,9 +17,10 @@ from gossamer.config import Settings
 from gossamer.errors import GossamerError, UsageError
 from gossamer.look.attempts import Attempt
 from gossamer.look.shown import Shown, find_shown, read_shown
-from gossamer.look.wording import counted, moment
+from gossamer.look.wording import moment
 from gossamer.parse.decode import decode_body
 from gossamer.records import Answer
+from gossamer.units import counted
 
 SUMMARY = "Show what a crawl has of a URL: facts, request and answer, text; or write the body itself."
 NOTES = """Of a page all that is known; of a redirect, an error, a failure or a robots.txt what came of it. Of several
@@ -119,7 +120,9 @@ def _print(shown: Shown, answer: Answer | None) -> None:
     if shown.answers > 1:
         rows = {"answers": f"{shown.answers}; this is the latest"} | rows
     place = shown.place
-    rows["archive"] = "nothing" if place is None else f"{place.file}, offset {place.offset}, {place.length:,} bytes"
+    rows["archive"] = (
+        "nothing" if place is None else f"{place.file}, offset {place.offset}, {counted(place.length, 'byte')}"
+    )
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"  {name:<{width}}  {printable(f'{value}')}")

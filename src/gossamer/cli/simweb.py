@@ -17,6 +17,7 @@ from gossamer.testing.web.graph import Web
 from gossamer.testing.web.hostile.catalogue import hostile_seeds
 from gossamer.testing.web.processes import WebProcesses
 from gossamer.testing.web.resolver import Resolver
+from gossamer.units import counted
 
 SUMMARY = "Serve a simulated web on loopback: every page known beforehand, every request written down."
 NOTES = """All host names are answered on two ports of 127.0.0.1; a crawler is led there by its --connect-to, or by the
@@ -137,7 +138,7 @@ def _print_start(running: WebProcesses, resolver_port: int | None, *, as_json: b
     if as_json:
         print(json.dumps(facts), flush=True)
         return
-    print(f"{running.web.sites} sites of {running.web.pages} pages, on 127.0.0.1")
+    print(f"{counted(running.web.sites, 'site')} of {counted(running.web.pages, 'page')}, on 127.0.0.1")
     for name, value in facts.items():
         if value is not None:
             print_row(name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else value)

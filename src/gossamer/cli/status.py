@@ -13,9 +13,9 @@ from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.look.status import Progress, Status, look
-from gossamer.look.wording import counted
 from gossamer.records import Reason
 from gossamer.run.data_directory import DataDirectory
+from gossamer.units import counted
 
 SUMMARY = "Show where a crawl stands, while it runs or after: pages, queues, sites, outcomes, files."
 NOTES = """Counts are of all runs of the crawl. A page counts when it is committed: every thousand outcomes, or
@@ -92,7 +92,7 @@ def _line(status: Status, rate: str) -> str:
     facts = [
         time.strftime("%H:%M:%S"),
         "running" if status.is_running else "not running",
-        f"{progress.pages:,} pages",
+        counted(progress.pages, "page"),
         rate,
         *(
             f"{count:,} {word}"
@@ -135,7 +135,7 @@ def _print(status: Status, rate: str = "") -> None:
     others = {word: count for word, count in progress.outcomes.items() if word != Reason.PAGE}
     print_row("other outcomes", _counts(others) or "none")
     print_row("retries", _counts(progress.retries) or "none")
-    print_row("to be parsed", f"{status.backlog.pages:,} outcomes, {size(status.backlog.bytes)}")
+    print_row("to be parsed", f"{counted(status.backlog.pages, 'outcome')}, {size(status.backlog.bytes)}")
     for name, used in status.disk.items():
         print_row(f"{name}{'' if name == 'frontier' else '/'}", f"{counted(used.files, 'file')}, {size(used.bytes)}")
 
@@ -147,7 +147,7 @@ def _state(status: Status) -> str:
     if status.leader is None:
         return "was not begun"
     if status.stragglers:
-        return f"has lost its leader; {status.stragglers} of its processes have not ended yet{run}"
+        return f"has lost its leader; {counted(status.stragglers, 'process', 'processes')} not ended yet{run}"
     progress = status.progress
     if progress.admitted is not None and progress.admitted == progress.finished:
         return f"is done: everything that was found is fetched{run}"

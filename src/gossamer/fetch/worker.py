@@ -32,6 +32,7 @@ from gossamer.fetch.visits import Visit, Visits, VisitsInARow
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.politeness import Decision, busy_hold, closed_seconds, decide, held_seconds
 from gossamer.records import Answer, Destination, Lease, Move, Outcome, PhaseTimes, Reason, Release, Result
+from gossamer.units import counted
 from gossamer.url import Url, canonicalise
 
 _LOG = logging.getLogger("gossamer.fetch")
@@ -190,7 +191,9 @@ class Worker:
     def _keep_silence(self, visit: Visit, standing: Standing) -> None:
         """Its origin was busy and has asked for silence, or is given up for a day."""
         if standing.busy_answers >= self._politeness.max_failures:
-            self._end(visit, Reason.BUSY, detail=f"busy {standing.busy_answers} times in a row", is_given_up=True)
+            self._end(
+                visit, Reason.BUSY, detail=f"busy {counted(standing.busy_answers, 'time')} in a row", is_given_up=True
+            )
         else:
             detail = standing.detail or "its origin asked for silence"
             self._hold_origin(visit, Reason.ORIGIN_HELD, standing.busy_until, detail)
@@ -206,7 +209,7 @@ class Worker:
             return False
         crawl_delay = standing.crawl_delay
         if crawl_delay > self._politeness.max_crawl_delay_seconds:
-            self._end(visit, Reason.CRAWL_DELAY, detail=f"{crawl_delay:g} seconds")
+            self._end(visit, Reason.CRAWL_DELAY, detail=f"{crawl_delay:g} s")
             return False
         clock = visit.lease.clock
         if crawl_delay > clock.crawl_delay_seconds:
@@ -214,7 +217,7 @@ class Worker:
             visit.lease = replace(visit.lease, clock=replace(clock, crawl_delay_seconds=crawl_delay))
             due_at = clock.last_request_at + crawl_delay
             if clock.last_request_at and due_at > self._slots.clock.earliest():
-                self._hold(visit, Destination.HEAD, Reason.CRAWL_DELAY, due_at, f"{crawl_delay:g} seconds")
+                self._hold(visit, Destination.HEAD, Reason.CRAWL_DELAY, due_at, f"{crawl_delay:g} s")
                 return False
         if not verdict.allowed:
             self._end(visit, Reason.ROBOTS, detail=f"line {verdict.line}: {verdict.rule}")
@@ -240,7 +243,9 @@ class Worker:
         hold = busy_hold(answer.header(b"retry-after"), answers, self._chance(), time.time(), self._politeness)
         self._robots.note_busy(origin, self._slots.clock.latest() + hold, answers + 1)
         is_given_up = answers + 1 >= self._politeness.max_failures
-        detail = f"busy {answers + 1} times in a row" if is_given_up else f"its origin is held for {hold:.0f} s"
+        detail = (
+            f"busy {counted(answers + 1, 'time')} in a row" if is_given_up else f"its origin is held for {hold:.0f} s"
+        )
         self._end(visit, Reason.BUSY, detail=detail, answer=answer, is_given_up=is_given_up)
 
     def _fail(self, visit: Visit, failure: Failure, said_by: str = "") -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gossamer.errors import GossamerError
 from gossamer.records import Answer
 from gossamer.sinks.sink import OPEN_SUFFIX, Place
+from gossamer.units import counted
 
 #: Bodies may be as long as a setting allows, so this is only against a record that has no end. A gigabyte is more than
 #: a parser could have held.
@@ -36,7 +37,7 @@ def archived_answer(data: Path, place: Place) -> Answer:
     """As it is archived, with the request that it answers, and headers by the names that the archive gives them."""
     where = f"{place.file} at offset {place.offset}"
     if not _ARCHIVE.fullmatch(place.file) or place.offset < 0 or not 0 < place.length <= MOST_RECORD_BYTES:
-        raise GossamerError(f"{where} with {place.length} bytes is no place in an archive")
+        raise GossamerError(f"{where} with {counted(place.length, 'byte')} is no place in an archive")
     try:
         answer = _parsed(_inflated(_member(data, place)))
         return replace(answer, request=_request(data, place, answer.url))

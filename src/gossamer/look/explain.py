@@ -18,8 +18,9 @@ from gossamer.look.attempts import Attempt
 from gossamer.look.explanation import Explanation, Verdict
 from gossamer.look.refusals import Refused, RulesNow, site_words
 from gossamer.look.standings import RobotsAccess, robots_standing, site_standing
-from gossamer.look.wording import counted, duration, moment, times, what
+from gossamer.look.wording import duration, moment, times, what
 from gossamer.records import Reason, RobotsCopy
+from gossamer.units import counted
 from gossamer.url import Refusal, Url, redacted
 
 #: What the rules of admission say of a lease: the URL was admitted under others.
@@ -172,7 +173,7 @@ class _Case:
             )
         lease = self.sighting.lease
         if lease is not None and lease.returned >= RETURNS_LIMIT:
-            words = f"{lease.returned} fetchers died while they had it"
+            words = f"{counted(lease.returned, 'fetcher')} died with it"
             return _Answer(
                 Verdict.FAILED, f"failed: {words}; it will be dropped at its turn", Refused(Reason.RETURNED, words)
             )
@@ -209,7 +210,7 @@ class _Case:
             return "another URL of its site is being fetched"
         most = self.evidence.settings.run.max_pages
         if most and self.evidence.pages >= most:
-            return f"the crawl has the {most:,} pages that max_pages allows"
+            return f"the crawl has the {counted(most, 'page')} that max_pages allows"
         if site.wait_seconds <= 0:
             return "its site may be asked now"
         if cause is None and site.waits_beyond_gap:

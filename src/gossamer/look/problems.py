@@ -8,10 +8,11 @@ import msgspec
 from gossamer.frontier.stores.examination import Verdict
 from gossamer.look.doctor import Checkup
 from gossamer.look.processes import PATIENCE_SECONDS, ProcessSeen
-from gossamer.look.wording import counted, duration
+from gossamer.look.wording import duration
 from gossamer.report.bounds import size
 from gossamer.report.diagnosis import Diagnosis
 from gossamer.report.lag import LATE_SECONDS
+from gossamer.units import counted
 
 #: From here on there is no time to wait and see: fetchers open hundreds of connections in a second.
 MOST_DESCRIPTORS = 0.8

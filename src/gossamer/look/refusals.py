@@ -12,6 +12,7 @@ from gossamer.frontier.admission import AdmissionRules, Exclusions
 from gossamer.frontier.store import Sighting, SiteState
 from gossamer.patterns import compile_pattern
 from gossamer.records import Reason
+from gossamer.units import counted
 from gossamer.url import Url
 
 #: Why a site is given up.
@@ -74,24 +75,24 @@ class RulesNow:
     def _counted(self, site: SiteState, path_variants: int) -> Refused | None:
         scope = self._scope
         if site.admitted >= scope.max_site_urls:
-            words = f"{site.admitted:,} URLs of its site were admitted, and max_site_urls is {scope.max_site_urls:,}"
+            words = f"its site has had {counted(site.admitted, 'URL')}, and max_site_urls is {scope.max_site_urls:,}"
             return Refused(Reason.SITE_FULL, words)
         if path_variants >= scope.max_path_variants:
             return Refused(
                 Reason.PATH_VARIANTS,
-                f"{path_variants:,} URLs were admitted that differ only in what follows the path, and max_path_variants"
-                f" is {scope.max_path_variants:,}",
+                f"its path has had {counted(path_variants, 'URL')} that differ only in what follows it, and"
+                f" max_path_variants is {scope.max_path_variants:,}",
             )
         return None
 
     def _overfull(self, url: Url, site: SiteState) -> Refused | None:
         scope = self._scope
-        waiting = f"{site.queued:,} URLs wait in its site's queue"
+        waiting = f"its site's queue has {counted(site.queued, 'URL')}"
         if site.queued >= scope.max_site_queue:
             return Refused(Reason.QUEUE_FULL, f"{waiting}, and max_site_queue is {scope.max_site_queue:,}")
         if (site.queued + 1) * len(url.text) > scope.max_site_queue_bytes:
             words = (
-                f"{waiting}, which is too long for a URL of {len(url.text):,} characters:"
+                f"{waiting}, and no room for one of {len(url.text):,} characters:"
                 f" max_site_queue_bytes is {scope.max_site_queue_bytes:,}"
             )
             return Refused(Reason.QUEUE_FULL, words)
@@ -104,10 +105,10 @@ class RulesNow:
         repeated = max(segments, key=segments.count)
         words = {
             Reason.BLOCKED_SITE: f"the exclude file lists its site, {url.site}",
-            Reason.DEPTH: f"it is {depth} links away from a seed, and max_depth is {scope.max_depth}",
-            Reason.HOPS: f"{hops} redirects in a row led to it, and max_hops is {scope.max_hops}",
+            Reason.DEPTH: f"it is {counted(depth, 'link')} away from a seed, and max_depth is {scope.max_depth}",
+            Reason.HOPS: f"{counted(hops, 'redirect')} in a row led to it, and max_hops is {scope.max_hops}",
             Reason.EXTENSION: f"skip_extensions has {path.rpartition('.')[2].lower()!r}",
-            Reason.PATH_DEPTH: f"its path has {len(segments)} segments, and max_path_segments is"
+            Reason.PATH_DEPTH: f"its path has {counted(len(segments), 'segment')}, and max_path_segments is"
             f" {scope.max_path_segments}",
             Reason.PATH_REPEATS: f"{repeated!r} stands {segments.count(repeated)} times in its path, and"
             f" max_path_repeats is {scope.max_path_repeats}",

@@ -25,9 +25,5 @@ def what(attempt: Attempt) -> str:
     return attempt.failure_kind or attempt.outcome
 
 
-def counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times in a row"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gossamer.report.sample import Bound, ProcessUse, Sample
+from gossamer.units import counted
 
 #: A share of a processor from which on it is what limits. Never quite 1: an event loop that has no pause left still
 #: shows some per cent of waiting, for the disk and for others that want the processor.
@@ -87,10 +88,10 @@ def bound(sample: Sample, facts: BoundFacts) -> Bound:
 def _stopped(sample: Sample, facts: BoundFacts) -> Bound | None:
     """What lets nothing be leased, whatever else there is."""
     if facts.is_stopping:
-        return Bound("stopping", f"stopping: {_count(sample.backlog_pages, 'page')} still to be parsed")
+        return Bound("stopping", f"stopping: {counted(sample.backlog_pages, 'page')} still to be parsed")
     if facts.is_paused:
         return Bound(
-            "paused", f"paused on the dashboard, with {_count(sample.counts.queued, 'URL')} queued; go on there"
+            "paused", f"paused on the dashboard, with {counted(sample.counts.queued, 'URL')} queued; go on there"
         )
     if facts.is_store_away:
         return Bound("store", f"the store does not answer (outage {max(1, sample.store.outages):,}): waiting for it")
@@ -104,7 +105,7 @@ def _stopped(sample: Sample, facts: BoundFacts) -> Bound | None:
 
 def _parsers(sample: Sample, facts: BoundFacts) -> Bound | None:
     """The fetchers are held back: why are the parsers slow?"""
-    waiting = f"{_count(sample.backlog_pages, 'page')} {'waits' if sample.backlog_pages == 1 else 'wait'} for a parser"
+    waiting = f"{counted(sample.backlog_pages, 'page')} {'waits' if sample.backlog_pages == 1 else 'wait'} for a parser"
     parsers = [process for process in sample.processes if process.kind == "parser"]
     if not parsers:
         return Bound("parse-cpu", f"{waiting}, and none of {facts.parsers:,} is running; they are started again")
@@ -205,7 +206,7 @@ def _one_at_a_time(sample: Sample, facts: BoundFacts) -> Bound | None:
     if counts.queued <= 0 or not counts.sites_busy or not _are_few_ready(sample):
         return None
     each = "" if facts.total_seconds is None else f" ({_seconds(facts.total_seconds)} a request)"
-    who = f"{counts.sites_busy:,} of {_count(active, 'site')} {'is' if counts.sites_busy == 1 else 'are'}"
+    who = f"{counts.sites_busy:,} of {counted(active, 'site')} {'is' if counts.sites_busy == 1 else 'are'}"
     who = "the only site is" if active == 1 else who
     return Bound("servers", f"{who} being asked, one request at a time{each}")
 
@@ -219,13 +220,15 @@ def _workers(sample: Sample, facts: BoundFacts) -> Bound | None:
         share = min(1.0, facts.dns_seconds / facts.total_seconds)
         return Bound(
             "dns",
-            f"{sample.in_flight:,} of {workers:,} workers are busy, {share:.0%} of the time with names;"
+            f"{sample.in_flight:,} of {counted(workers, 'worker')} {'is' if workers == 1 else 'are'} busy,"
+            f" {share:.0%} of the time with names;"
             " --resolver names a faster server",
         )
     each = "" if facts.total_seconds is None else f" ({_seconds(facts.total_seconds)} a request)"
     return Bound(
         "servers",
-        f"{sample.in_flight:,} of {workers:,} workers wait for servers{each}; --fetcher-workers raises this",
+        f"{sample.in_flight:,} of {counted(workers, 'worker')} {'waits' if workers == 1 else 'wait'} for servers{each};"
+        " --fetcher-workers raises this",
     )
 
 
@@ -241,16 +244,16 @@ def _store(sample: Sample, share: float, who: str) -> Bound | None:
 def _work(sample: Sample, facts: BoundFacts) -> Bound:
     counts = sample.counts
     if not facts.are_seeds_loaded:
-        return Bound("work", f"the seeds are being read: {_count(counts.admitted, 'URL')} so far")
+        return Bound("work", f"the seeds are being read: {counted(counts.admitted, 'URL')} so far")
     if counts.queued <= 0 and counts.leased <= 0 and counts.spooled <= 0:
-        return Bound("work", f"nothing is queued: {_count(counts.finished, 'URL')} finished")
+        return Bound("work", f"nothing is queued: {counted(counts.finished, 'URL')} finished")
     if counts.queued <= 0:
         return Bound(
             "work",
             f"nothing more is queued: {counts.leased:,} being fetched, {counts.spooled:,} being parsed or written",
         )
-    sites = _count(counts.sites_waiting + counts.sites_busy, "site")
-    return Bound("work", f"nothing holds it back: {_count(counts.queued, 'URL')} queued on {sites}")
+    sites = counted(counts.sites_waiting + counts.sites_busy, "site")
+    return Bound("work", f"nothing holds it back: {counted(counts.queued, 'URL')} queued on {sites}")
 
 
 def _are_workers_busy(sample: Sample, facts: BoundFacts) -> bool:
@@ -271,10 +274,6 @@ def _has_spare_processors(sample: Sample) -> bool:
     return sample.system.processors * (1 - sample.system.cpu) >= SPARE_PROCESSORS
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _seconds(seconds: float) -> str:
     """Short, and with as many digits as mean something."""
     if seconds < 0.9995:
@@ -287,7 +286,7 @@ def _seconds(seconds: float) -> str:
 def size(number: int) -> str:
     """Bytes for a person, as the settings write them."""
     if number < 1024:
-        return f"{max(0, number)} bytes"
+        return counted(max(0, number), "byte")
     amount, unit = number / 1024, "KiB"
     for larger in ("MiB", "GiB", "TiB"):
         if amount < 1023.95:

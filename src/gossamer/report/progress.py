@@ -21,6 +21,7 @@ from gossamer.report.bounds import size
 from gossamer.report.pace import Pace, Paces, failures_of
 from gossamer.report.sample import Bound, Sample
 from gossamer.report.screen import EMPTY, Line, Screen, columns_of, cut, printable
+from gossamer.units import counted
 
 #: Between two drawings: often enough to see that it lives, seldom enough to be read.
 DRAW_SECONDS = 1.0
@@ -177,14 +178,14 @@ def status_line(view: View, pace: Pace) -> str:
     rate = "" if pace.pages_per_second_lately is None else f" ({pace.pages_per_second_lately:,.1f}/s)"
     parts = [
         clock(view.elapsed_seconds),
-        f"{counts.pages:,} pages{rate}",
+        f"{counted(counts.pages, 'page')}{rate}",
         *([f"{counts.spooled:,} not yet written"] if counts.spooled else []),
         f"{view.in_flight:,} in flight",
-        f"{counts.queued:,} queued on {counts.sites_waiting + counts.sites_busy:,} sites",
+        f"{counts.queued:,} queued on {counted(counts.sites_waiting + counts.sites_busy, 'site')}",
         f"{view.backlog_pages:,} waiting to be parsed",
     ]
     if failures := failures_of(counts.outcomes):
-        parts.append(f"{sum(failures.values()):,} failures ({', '.join(_largest(failures))})")
+        parts.append(f"{counted(sum(failures.values()), 'failure')} ({', '.join(_largest(failures))})")
     return "  ".join([*parts, _bound(view).because])
 
 
@@ -247,7 +248,7 @@ def _goal(view: View, pace: Pace, columns: int, bar: str) -> _Parts:
 def _requests(view: View) -> list[str]:
     parts = [f"{view.in_flight:,} in flight"]
     if view.workers:
-        parts = [f"{view.in_flight:,} of {view.workers:,} workers busy"]
+        parts = [f"{view.in_flight:,} of {counted(view.workers, 'worker')} busy"]
     if view.sample is not None:
         parts.append(f"{view.sample.fetches_per_second:,.1f}/s")
         parts.append(f"{size(int(view.sample.bytes_per_second))}/s")
@@ -262,7 +263,7 @@ def _queue(counts: Counts) -> list[str]:
     ready = f"{counts.sites_ready:,}{'+' if counts.sites_ready >= 10_000 else ''}"
     cooling = max(0, counts.sites_waiting - counts.sites_ready)
     return [
-        f"{max(0, counts.queued):,} URLs on {sites:,} site{'' if sites == 1 else 's'}",
+        f"{counted(max(0, counts.queued), 'URL')} on {counted(sites, 'site')}",
         f"{cooling:,} cooling",
         f"{ready} ready",
         f"{counts.sites_busy:,} busy",
@@ -270,7 +271,7 @@ def _queue(counts: Counts) -> list[str]:
 
 
 def _parsing(view: View) -> list[str]:
-    parts = [f"{view.backlog_pages:,} page{'' if view.backlog_pages == 1 else 's'} to be parsed"]
+    parts = [f"{counted(view.backlog_pages, 'page')} to be parsed"]
     if view.sample is not None:
         parts.append(f"{view.sample.parsed_per_second:,.1f}/s")
         parts.append(f"{view.sample.admitted_per_second:,.0f} new URLs/s")

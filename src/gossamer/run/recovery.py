@@ -14,6 +14,7 @@ from gossamer.sinks.commit import recover
 from gossamer.spool.directory import SpoolDirectory, segments_in
 from gossamer.spool.recovery import Recovered, recover_lost, recover_open, recover_ready, return_claimed
 from gossamer.spool.suspects import Suspects
+from gossamer.units import counted
 
 log = logging.getLogger("gossamer.run")
 
@@ -39,7 +40,7 @@ async def mend_all(data: DataDirectory, workshop: Workshop) -> None:
     if forgotten:
         log.warning("the store has forgotten %d segments; what was in them is fetched again", forgotten)
     if lost:
-        log.warning("%d segments are missing from the spool; what was in them is fetched again", len(lost))
+        log.warning("%s missing from the spool; what was in it is fetched again", counted(len(lost), "segment"))
 
 
 def _say_damaged(recovered: Recovered) -> None:

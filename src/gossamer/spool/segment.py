@@ -21,6 +21,7 @@ import xxhash
 
 from gossamer.errors import GossamerError
 from gossamer.records import Outcome
+from gossamer.units import counted
 
 MAGIC = b"GOSSEG1\n"
 _HEAD = struct.Struct("<IQ")
@@ -86,7 +87,7 @@ def seal(path: Path, void: Collection[int]) -> None:
     try:
         size_bytes = os.fstat(descriptor).st_size
         if size_bytes < name.size_bytes:
-            raise DamagedSegment(f"{path}: {size_bytes} bytes, where its name says {name.size_bytes}")
+            raise DamagedSegment(f"{path}: {counted(size_bytes, 'byte')}, where its name says {name.size_bytes}")
         if size_bytes > name.size_bytes:
             os.ftruncate(descriptor, name.size_bytes)
         os.lseek(descriptor, 0, os.SEEK_END)
@@ -148,19 +149,21 @@ class SegmentReader:
                 return outcome
         if self._read_outcomes != self._name.outcomes:
             raise DamagedSegment(
-                f"{self._path}: {self._read_outcomes} outcomes, where its name says {self._name.outcomes}"
+                f"{self._path}: {counted(self._read_outcomes, 'outcome')}, where its name says {self._name.outcomes}"
             )
         return None
 
     def _check_start(self) -> None:
         if self._size_bytes < self._name.size_bytes or self._bytes_at(0, len(MAGIC)) != MAGIC:
-            raise DamagedSegment(f"{self._path}: {self._size_bytes} bytes, not a segment of {self._name.size_bytes}")
+            raise DamagedSegment(
+                f"{self._path}: {counted(self._size_bytes, 'byte')}, not a segment of {self._name.size_bytes}"
+            )
 
     def _read_seal(self) -> frozenset[int]:
         start = self._name.size_bytes
         # A file with much more behind its outcomes than a seal is not read.
         if self._size_bytes - start > _HEAD.size + LONGEST_NUMBER_BYTES * (self._name.outcomes + 1):
-            raise DamagedSegment(f"{self._path}: {self._size_bytes - start} bytes are no seal")
+            raise DamagedSegment(f"{self._path}: no seal in its last {counted(self._size_bytes - start, 'byte')}")
         payload = self._frame_at(start, self._size_bytes)
         if start + _HEAD.size + len(payload) != self._size_bytes:
             raise DamagedSegment(f"{self._path}: more than a seal after byte {start}")

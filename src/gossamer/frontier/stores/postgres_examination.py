@@ -15,6 +15,7 @@ from gossamer.frontier.stores.postgres_errors import ERRORS, judge_of
 from gossamer.frontier.stores.postgres_pool import Connection, connect, show
 from gossamer.frontier.stores.postgres_schema import PREFIX, schema_of
 from gossamer.frontier.stores.server import Calls
+from gossamer.units import counted
 
 OLDEST = 150_000
 #: Findings that say whether what was acknowledged survives a power loss.
@@ -213,7 +214,8 @@ async def _crawl(connection: Connection, schema: str) -> Finding:
     return Finding(
         _name(schema),
         f"created by {made['created_by'] or 'somebody'} on {made['created_at']:%Y-%m-%d %H:%M} UTC,"
-        f" {counts.get('admitted', 0):,} URLs admitted, {counts.get('finished', 0):,} finished, {_mebibytes(size)}",
+        f" {counted(counts.get('admitted', 0), 'URL')} admitted, {counts.get('finished', 0):,} finished,"
+        f" {_mebibytes(size)}",
     )
 
 

@@ -7,6 +7,7 @@ from gossamer.errors import UsageError
 from gossamer.frontier.stores.postgres_errors import missing
 from gossamer.frontier.stores.postgres_pool import Connection
 from gossamer.frontier.stores.server import Connecting
+from gossamer.units import counted
 
 PREFIX = "gossamer_"
 #: PostgreSQL cuts longer names off, so that two crawls would share one.
@@ -85,6 +86,6 @@ def _check(connecting: Connecting, server: str, version: int, slots: int, newest
         )
     if slots != connecting.slots:
         raise UsageError(
-            f"the frontier of crawl {connecting.crawl} on {server} was created with {slots} slots,"
+            f"the frontier of crawl {connecting.crawl} on {server} was created with {counted(slots, 'slot')},"
             f" not {connecting.slots}: the number is fixed when a crawl is created"
         )

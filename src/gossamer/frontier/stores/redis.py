@@ -32,6 +32,7 @@ from gossamer.frontier.stores.robots_copies import decode_robots, encode_robots
 from gossamer.frontier.stores.server import Connecting
 from gossamer.frontier.stores.server_clock import ClockFacts, ServerClock, at_begin_of_run
 from gossamer.records import Candidate, Finished, Lease, Move, Reason, Release, RobotsCopy
+from gossamer.units import counted
 
 #: URLs of one call of a script, some 4 ms in which the server does nothing else.
 BATCH = 1_000
@@ -109,8 +110,8 @@ class RedisStore(Store):
             )
         if slots != self._slots:
             raise UsageError(
-                f"the frontier of crawl {connecting.crawl} on {self._server.name} was created with {slots} slots,"
-                f" not {self._slots}: the number is fixed when a crawl is created"
+                f"the frontier of crawl {connecting.crawl} on {self._server.name} was created with"
+                f" {counted(slots, 'slot')}, not {self._slots}: the number is fixed when a crawl is created"
             )
 
     async def _created(self) -> Reply:

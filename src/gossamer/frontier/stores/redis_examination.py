@@ -16,6 +16,7 @@ from gossamer.frontier.stores.redis_keys import (
 )
 from gossamer.frontier.stores.redis_pool import packed
 from gossamer.frontier.stores.redis_server import RedisServer
+from gossamer.units import counted
 
 #: Debian 12 has it; scripts that say what they need begin with it.
 OLDEST = (7, 0)
@@ -175,7 +176,9 @@ async def _crawl_on(server: RedisServer, crawl: str, created_by: str) -> Finding
         finished += sum(
             int(number) for name, number in zip(counters[::2], counters[1::2], strict=True) if name.startswith(b"o ")
         )
-    return Finding(f"crawl {crawl}", f"{admitted:,} URLs admitted, {finished:,} finished, made by {created_by}")
+    return Finding(
+        f"crawl {crawl}", f"{counted(admitted, 'URL')} admitted, {finished:,} finished, made by {created_by}"
+    )
 
 
 async def remove(url: str, crawl: str) -> None:

@@ -164,7 +164,7 @@ class RedisServer:
 
     def _judge(self, error: Exception) -> Trouble | GossamerError:
         """What an error means: it passes, or it is raised as what is returned."""
-        said = str(error)
+        said = str(error).rstrip(".")
         code = _code(error)
         if code == "GONE":
             return self.gone()

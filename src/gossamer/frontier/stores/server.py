@@ -170,5 +170,5 @@ def _attempt_seconds(began_at: float, patience_seconds: float | None) -> float |
 
 
 def _said(error: Exception) -> str:
-    """Some have no text."""
-    return str(error) or type(error).__name__
+    """In the middle of a sentence. Some have no text."""
+    return str(error).rstrip(".") or type(error).__name__

@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from gossamer.errors import StoreUnavailable, UsageError
+from gossamer.units import counted
 
 #: Marks the file as ours, as SQLite's `file` magic does: "Goss".
 APPLICATION_ID = 0x476F7373
@@ -44,7 +45,7 @@ def check_slots(connection: sqlite3.Connection, path: Path, slots: int) -> None:
     (made_with,) = connection.execute("SELECT value FROM meta WHERE name = 'slots'").fetchone()
     if made_with != slots:
         raise UsageError(
-            f"the frontier in {path} was created with {made_with} slots, not {slots}:"
+            f"the frontier in {path} was created with {counted(made_with, 'slot')}, not {slots}:"
             " the number is fixed when a crawl is created"
         )
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from gossamer.units import counted
+
 #: The time of what never happened; the clock has none below zero.
 NEVER = -1
 
@@ -118,7 +120,7 @@ class Audit(msgspec.Struct, frozen=True):
         yield f"  repeats     {counts.repeats:,}"
         yield f"urls          {counts.urls_requested:,} requested, {counts.urls_expected_requested:,} of them expected"
         yield f"  expected    {counts.urls_expected:,}"
-        yield f"sites         {counts.sites:,} with {counts.origins:,} origins"
+        yield f"sites         {counts.sites:,} with {counted(counts.origins, 'origin')}"
         yield f"shortest gap  {gap}"
         for finding in self.findings:
             yield f"{finding.offence} ({finding.count:,}): {MEANINGS[finding.offence]}"
