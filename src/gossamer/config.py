@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from gossamer.endings import endings_to_skip
 from gossamer.errors import UsageError
 from gossamer.setting_types import COMMON, WORDING, Bytes, Patterns, Seconds, Words
 
@@ -21,6 +22,7 @@ Scope = Literal["any", "seeds"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 #: The most that a visit can receive beside its page: robots.txt with its redirects (7 MiB), and one read.
 ROBOTS_ALLOWANCE_BYTES = 8 << 20
+_MEDIA_TYPES = "text/html application/xhtml+xml text/plain"
 #: A `*` is a character of tokens elsewhere, and would then match only itself.
 _MEDIA_TYPE = r"(\*/\*|[\w!#$&^.+-]+/([\w!#$&^.+-]+|\*))"
 _ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):\d{1,5}"
@@ -102,14 +104,11 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
     skip_extensions: Annotated[
         Words,
         Meta(
-            description="Endings of paths that are not asked for.",
+            description="Endings of paths that are not asked for. Unless it is given when a crawl is created, those of"
+            " files that `media_types` wants are not in it.",
             extra={WORDING: "endings without their dot, with spaces between them"},
         ),
-    ] = (
-        "7z apk avi bin bmp bz2 css dmg doc docx eot epub exe flac gif gz ico iso jar jpeg jpg js m4a m4v mkv mov mp3"
-        " mp4 mpeg mpg msi ods odt ogg otf pdf png ppt pptx rar rpm svg swf tar tgz tif tiff ttf wav webm webp wma wmv"
-        " woff woff2 xls xlsx xz zip"
-    )
+    ] = endings_to_skip(_MEDIA_TYPES)
     max_path_segments: Annotated[
         int, Meta(ge=1, le=65536, description="Most segments of a path; seeds may have more.")
     ] = 20
@@ -258,7 +257,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="Media types that are downloaded; `image/*` is every image, `*/*` is everything.",
             extra={WORDING: "media types such as text/html, image/* or */*, with spaces between them"},
         ),
-    ] = "text/html application/xhtml+xml text/plain"
+    ] = _MEDIA_TYPES
     fetch_timeout_seconds: Annotated[Seconds, Meta(gt=0, le=3600, description="Longest time for a whole request.")] = (
         msgspec.field(default=60.0, name="fetch_timeout")
     )

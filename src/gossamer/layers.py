@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from gossamer.config import Settings
+from gossamer.endings import endings_to_skip
 from gossamer.errors import UsageError
 from gossamer.patterns import compile_pattern
 from gossamer.setting_types import COMMON, WORDING, Kind
@@ -203,8 +204,13 @@ def flag_layer(flags: Mapping[str, str | bool | list[str]]) -> Layer:
 
 
 def combine(layers: Iterable[Layer]) -> Settings:
-    """The settings to run with: of every setting the last layer that gives it, else its default."""
+    """The settings to run with: of every setting the last layer that gives it, else its default.
+
+    The default of one follows from another: files that are wanted are not left out by their endings.
+    """
     given = {name: value.value for layer in layers for name, value in layer.items()}
+    if "media_types" in given and "skip_extensions" not in given:
+        given["skip_extensions"] = endings_to_skip(given["media_types"])
     sections: dict[str, dict[str, Any]] = {}
     for name, value in given.items():
         sections.setdefault(settings_by_name()[name].section, {})[name] = value
@@ -212,8 +218,8 @@ def combine(layers: Iterable[Layer]) -> Settings:
 
 
 def show(value: object) -> str:
-    """A setting's value as TOML has it."""
-    return msgspec.json.encode(value).decode()
+    """A setting's value as TOML has it, which escapes one character more than JSON."""
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def reference() -> str:

@@ -158,6 +158,20 @@ def test_words_may_stand_on_several_lines() -> None:
     assert file["media_types"].value == "text/html image/*"
 
 
+def test_what_is_wanted_is_not_left_out_by_its_ending_unless_that_is_said() -> None:
+    usual = set(Settings().scope.skip_extensions.split())
+
+    def left_out(**flags: str) -> set[str]:
+        return set(layers.combine([layers.flag_layer(flags)]).scope.skip_extensions.split())
+
+    assert usual - left_out(media_types="text/html application/PDF") == {"pdf"}
+    images = usual - left_out(media_types="text/html image/*")
+    assert images == {"bmp", "gif", "ico", "jpeg", "jpg", "png", "svg", "tif", "tiff", "webp"}
+    assert left_out(media_types="*/*") == set()
+    assert left_out(media_types="*/*", skip_extensions="zip") == {"zip"}
+    assert left_out(media_types=Settings().fetch.media_types) == left_out() == usual
+
+
 @pytest.mark.parametrize("text", ["image", "*/html", "im*/x", "text/html;q=1", "text/html,image/png", "a/b\x7f"])
 def test_what_is_no_media_type_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"allowed: media types such as text/html, image/\* or \*/\*"):
@@ -267,3 +281,5 @@ def test_values_are_shown_as_toml_reads_them() -> None:
     for setting in layers.settings_by_name().values():
         shown = tomllib.loads(f"x = {layers.show(setting.default)}")["x"]
         assert setting.read(shown, "here", typed=True) == setting.default
+    for text in ("\x7f", '"\\\n\x1f\u2028', "é"):
+        assert tomllib.loads(f"x = {layers.show(text)}") == {"x": text}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gossamer import layers
-from gossamer.config import IdentitySettings, ParseSettings, ScopeSettings, Settings
+from gossamer.config import FetchSettings, IdentitySettings, ParseSettings, ScopeSettings, Settings
 from gossamer.errors import UsageError
 from gossamer.run import data_directory
 from gossamer.run.data_directory import DataDirectory
@@ -37,6 +37,12 @@ def test_settings_come_back_as_they_were_written(data: DataDirectory) -> None:
         scope=ScopeSettings(include=(r'^https://[^"\\]+/é\d{2}$',), max_depth=3),
         parse=ParseSettings(max_body_bytes=12345, text=False),
     )
+    data.write_settings(settings)
+    assert layers.combine([data.read_settings()]) == settings
+
+
+def test_what_is_empty_stays_empty_at_a_resume(data: DataDirectory) -> None:
+    settings = Settings(scope=ScopeSettings(skip_extensions=""), fetch=FetchSettings(blocked_ports=""))
     data.write_settings(settings)
     assert layers.combine([data.read_settings()]) == settings
 

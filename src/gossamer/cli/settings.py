@@ -3,6 +3,8 @@
 import argparse
 from importlib.metadata import version
 
+import msgspec
+
 from gossamer import layers
 from gossamer.cli.arguments import Parser, printable
 from gossamer.cli.flags import add_settings, given_layers
@@ -25,17 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(layers.reference(), end="")
         return 0
     given = given_layers(arguments)
-    identity = layers.combine(given).identity
-    print(f"# user agent: {identity.user_agent(version('gossamer'))}")
-    last_given = {name: value for layer in given for name, value in layer.items()}
-    section = ""
-    for setting in layers.settings_by_name().values():
-        if setting.section != section:
-            section = setting.section
-            print(f"\n[{section}]")
-        found = last_given.get(setting.name, layers.Given(setting.default, "default"))
-        # An absent text has no value that could be written back, so its line stays a comment.
-        # Nor is a password shown.
-        shown = redacted(found.value) if isinstance(found.value, str) else found.value
-        print(f"{'# ' if found.value == '' else ''}{setting.name} = {layers.show(shown)}  # {printable(found.source)}")
+    settings = layers.combine(given)
+    print(f"# user agent: {settings.identity.user_agent(version('gossamer'))}")
+    sources = {name: value.source for layer in given for name, value in layer.items()}
+    for section, values in msgspec.to_builtins(settings).items():
+        print(f"\n[{section}]")
+        for name, value in values.items():
+            shown = redacted(value) if isinstance(value, str) else value  # a password is not shown
+            print(f"{name} = {layers.show(shown)}  # {printable(sources.get(name, 'default'))}")
     return 0

@@ -148,8 +148,7 @@ class DataDirectory:
             if setting.section != section:
                 section = setting.section
                 lines += ["", f"[{section}]"]
-            value = values[setting.name]
-            lines.append(f"{'# ' if value == '' else ''}{setting.name} = {layers.show(value)}")
+            lines.append(f"{setting.name} = {layers.show(values[setting.name])}")
         # The store's URL may hold a password.
         replace_file(self.settings_file, ("\n".join(lines) + "\n").encode(), mode=0o600)
 
