@@ -5,10 +5,10 @@ it its one canonical form, or says why it is refused; the same file knows its si
 fingerprint. `records.py` has the forms in which it then travels from process to process.
 
 Seeds are copied into the data directory (`seed/copy.py`) and admitted from there (`seed/load.py`).
-`frontier/admission.py` has the rules for every candidate, those against traps in `frontier/traps.py`; what passes goes
-to the store, which queues it if it was never seen. `frontier/store.py` is what every store promises, `frontier/stores/`
-has them, `frontier/slots.py` gives a site its slot, which is what a fetcher owns, and `frontier/politeness.py` says
-when the site may be asked next.
+`frontier/admission.py` has the rules for every candidate, those against traps in `frontier/traps.py`; what they refuse
+is counted, and remembered for a while, in `frontier/refused_links.py`; what passes goes to the store, which queues it
+if it was never seen. `frontier/store.py` is what every store promises, `frontier/stores/` has them, `frontier/slots.py`
+gives a site its slot, which is what a fetcher owns, and `frontier/politeness.py` says when the site may be asked next.
 
 A fetcher (`fetch/fetcher.py`) owns slots (`fetch/slots_held.py`) and leases URLs in batches (`fetch/feeder.py`); many
 workers (`fetch/worker.py`) take one each. Before it may be requested, the robots.txt of its origin is asked:

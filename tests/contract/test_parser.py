@@ -15,6 +15,7 @@ import pytest
 from gossamer.config import ParseSettings, ScopeSettings, Settings, SpoolSettings
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.frontier.refused_links import RefusedLinks
 from gossamer.frontier.store import AdmitLimits, Store
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.parse.note import PageNote, Stage, read_note
@@ -143,6 +144,7 @@ class Crawl:
                 sinks=sinks,
                 rules=AdmissionRules(settings.scope, Exclusions()),
                 note=note,
+                refused=RefusedLinks(),
                 parsers=parsers,
             )
 

@@ -17,6 +17,7 @@ import pytest
 from gossamer.config import ScopeSettings, UrlSettings
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.admission import AdmissionRules, Exclusions, parse_exclusions
+from gossamer.frontier.refused_links import RefusedLinks
 from gossamer.frontier.store import AdmitLimits, Store
 from gossamer.records import Candidate, Reason
 from gossamer.seed import load as load_module
@@ -237,7 +238,7 @@ def load(
     seeds: Path, store: Store, rules: AdmissionRules = RULES, settings: UrlSettings = SETTINGS
 ) -> tuple[Loaded, list[Loaded]]:
     heard: list[Loaded] = []
-    return asyncio.run(SeedLoader(seeds, store, rules, settings).load(heard.append)), heard
+    return asyncio.run(SeedLoader(seeds, store, rules, settings, RefusedLinks()).load(heard.append)), heard
 
 
 @pytest.fixture

@@ -101,3 +101,15 @@ def test_a_directory_with_a_seed_file_of_ones_own_is_no_place_for_a_crawl(tmp_pa
     arguments = ["crawl", f"--seed-file={tmp_path / 'seeds'}", "--email=a@b.org", f"--data-dir={tmp_path}"]
     assert "not empty" in said(*arguments, code=2)
     assert (tmp_path / "seeds").read_text() == "example.org\n"
+
+
+def test_links_that_a_rule_refused_are_counted_at_the_resume_that_loosens_it_and_explained(small_web: Crawls) -> None:
+    web = small_web.graph
+    refused = small_web.crawl("--max-depth=1", seeds=[web.home(0)])["refused"]["depth"]
+    assert refused > 0
+    tight = small_web.resume("--max-depth=1")
+    assert tight["pages_this_run"] == 0
+    loosened = said("resume", str(small_web.data), "--max-depth=2", code=0)
+    assert f"max_depth is now 2 instead of 1: {refused:,} links refused for this reason stay out" in loosened
+    assert "as seeds" in loosened
+    assert "stay out" not in said("resume", str(small_web.data), "--max-depth=2", code=0)

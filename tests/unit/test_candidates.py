@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gossamer.config import ScopeSettings, UrlSettings
 from gossamer.frontier.admission import AdmissionRules, Exclusions
+from gossamer.frontier.refused_links import RefusedLinks
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.parse.candidates import Candidates, Recent
 from gossamer.parse.html import Link, LinkKind
@@ -31,7 +32,8 @@ def link(href: str, *rel: str) -> Link:
 
 
 def candidates(scope: ScopeSettings | None = None, *, max_link_bytes: int = 1 << 20) -> Candidates:
-    return Candidates(AdmissionRules(scope or ScopeSettings(), Exclusions()), UrlSettings(), max_link_bytes)
+    rules = AdmissionRules(scope or ScopeSettings(), Exclusions())
+    return Candidates(rules, UrlSettings(), max_link_bytes, RefusedLinks())
 
 
 def offered(source: Candidates, *links: Link, base: Url = PAGE, nofollow: bool = False) -> list[Candidate]:

@@ -14,6 +14,7 @@ from gossamer.cli.main import main
 from gossamer.config import ScopeSettings, UrlSettings
 from gossamer.errors import GossamerError
 from gossamer.frontier.admission import AdmissionRules, parse_exclusions
+from gossamer.frontier.refused_links import RefusedLinks
 from gossamer.parse.note import read_note
 from gossamer.records import Finished
 from gossamer.run.data_directory import DataDirectory
@@ -238,9 +239,8 @@ def test_an_offset_at_which_no_seed_can_begin_costs_no_seed(tmp_path: Path, cont
     (tmp_path / "seeds.offset").write_bytes(content)
 
     async def load() -> tuple[int, int]:
-        loader = SeedLoader(
-            seeds, ModelStore(8), AdmissionRules(ScopeSettings(), parse_exclusions("", "")), UrlSettings()
-        )
+        rules = AdmissionRules(ScopeSettings(), parse_exclusions("", ""))
+        loader = SeedLoader(seeds, ModelStore(8), rules, UrlSettings(), RefusedLinks())
         first, again = await loader.load(lambda _: None), await loader.load(lambda _: None)
         return first.admitted, again.lines
 

@@ -9,7 +9,9 @@ from gossamer.cli.arguments import Parser
 from gossamer.cli.looking import at_least
 from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
 from gossamer.errors import UsageError
+from gossamer.frontier.admission import Exclusions
 from gossamer.run.data_directory import FIXED, DataDirectory
+from gossamer.run.loosened import Rules
 from gossamer.run.resuming import Resuming
 from gossamer.run.stores import EMBEDDED, StoreChoice, check_same_kind
 
@@ -47,10 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
     check_same_kind(data, layers.combine([kept]).frontier.store, _store(kept, *given))
     exclusions = read_exclusions(arguments.exclude_file)
     data.take()
+    before = Rules(layers.combine([kept]), _readable_exclusions(data))
     take_exclusions(data, exclusions)
-    resuming = Resuming(data, settings, more_pages=arguments.more_pages)
+    resuming = Resuming(data, before, settings, more_pages=arguments.more_pages)
     summary = run_crawl(data, settings, quiet=arguments.quiet, begin=resuming.begin)
     return print_end(summary, as_json=arguments.json)
+
+
+def _readable_exclusions(data: DataDirectory) -> Exclusions:
+    """Of the run before; a file that was damaged since then may be replaced by this resume."""
+    try:
+        return data.exclusions()
+    except UsageError:
+        return Exclusions()
 
 
 def _store(*given: layers.Layer) -> StoreChoice:

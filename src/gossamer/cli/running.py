@@ -83,7 +83,8 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, b
             f" {settings.politeness.delay_seconds:g} s between requests to a site"
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(Leader(data, settings, terminal, begin or (lambda _: settings)).run())
+            leader = Leader(data, settings, terminal, begin or (lambda *_: settings))
+            return runner.run(leader.run())
 
 
 def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:

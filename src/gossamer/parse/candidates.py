@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from gossamer.config import UrlSettings
 from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.refused_links import CODE, TAG, Found, RefusedLinks
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.parse.html import Link
 from gossamer.records import Candidate, Lease, Reason
@@ -55,15 +56,21 @@ class Candidates:
     what the store said is brought to it by `answered`.
     """
 
-    def __init__(self, rules: AdmissionRules, settings: UrlSettings, max_link_bytes: int) -> None:
+    def __init__(
+        self, rules: AdmissionRules, settings: UrlSettings, max_link_bytes: int, refused: RefusedLinks
+    ) -> None:
         self.nofollow = 0
         """Links left alone because of it."""
-        self.refused: Counter[Reason] = Counter()
-        """By the rules, by `canonicalise` and by the store. That it was seen before is no refusal."""
+        self._refused = refused
         self._rules = rules
         self._settings = settings
         self._max_link_bytes = max_link_bytes
         self._recent = Recent()
+
+    @property
+    def refused(self) -> Counter[Reason]:
+        """By the rules, by `canonicalise` and by the store. That it was seen before is no refusal."""
+        return self._refused.counted
 
     def add_links(
         self, offer: dict[int, Candidate], lease: Lease, base: Url, links: Sequence[Link], *, nofollow: bool
@@ -80,8 +87,9 @@ class Candidates:
         depth, via, settings = lease.depth + 1, lease.url, self._settings
         scheme, origin = f"{base.scheme}:", base.origin
         # Looked into for each link: to call a method for it would cost a twentieth of all this.
-        recent, judge = self._recent, self._rules.judge
+        recent, judge, refused = self._recent, self._rules.judge, self._refused
         places, mask = recent.places, recent.mask
+        cells, cell_mask, counts, marks = refused.cells, refused.cell_mask, refused.counts, refused.marks(depth)
         room = self._max_link_bytes
         for reference in dict.fromkeys(followed):
             site: str | None = None
@@ -98,7 +106,7 @@ class Candidates:
             if site is None:
                 url = canonicalise(reference, base, settings)
                 if isinstance(url, Refusal):
-                    self.refused[_REFUSALS[url.reason]] += 1
+                    refused.count(_REFUSALS[url.reason])
                     continue
                 text, site, fingerprint = url.text, url.site, url.fingerprint
                 if fingerprint in recent or fingerprint in offer:
@@ -111,7 +119,10 @@ class Candidates:
                 path = path_fingerprint(text) if "?" in text or ";" in text else 0
                 offer[fingerprint] = Candidate(text, site, fingerprint, depth, 0, False, False, path, via)
             else:
-                self.refused[reason] += 1
+                # What `refused.note` does.
+                mark = marks[reason]
+                counts[mark & CODE] += 1
+                cells[fingerprint & cell_mask] = fingerprint & TAG | mark
 
     def of_redirect(self, lease: Lease, location: str | None) -> list[Candidate]:
         """Where the answer to `lease` sends us, if anywhere. Known or not: a seed makes its site a seeded one."""
@@ -120,12 +131,12 @@ class Candidates:
         base = canonicalise(lease.url, None, self._settings)
         url = base if isinstance(base, Refusal) else canonicalise(location, base, self._settings)
         if isinstance(url, Refusal):
-            self.refused[_REFUSALS[url.reason]] += 1
+            self._refused.count(_REFUSALS[url.reason])
             return []
         depth, hops, is_seed = lease.depth, lease.hops + 1, lease.is_seed
         reason = self._rules.judge(url.text, url.site, depth, hops, is_seed)
         if reason is not None:
-            self.refused[reason] += 1
+            self._refused.note(url.fingerprint, reason, depth, Found.REDIRECT)
             return []
         path = path_fingerprint(url.text)
         return [Candidate(url.text, url.site, url.fingerprint, depth, hops, is_seed, True, path, lease.url)]
@@ -137,5 +148,6 @@ class Candidates:
             if answer in _KNOWN_ANSWERS:
                 known.append(candidate.fingerprint)
             else:
-                self.refused[answer] += 1
+                found = Found.REDIRECT if candidate.hops else Found.LINK
+                self._refused.note(candidate.fingerprint, answer, candidate.depth, found)
         self._recent.update(known)

@@ -29,6 +29,7 @@ import msgspec
 from gossamer.config import Settings
 from gossamer.errors import GossamerError
 from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.refused_links import RefusedLinks
 from gossamer.frontier.store import Store
 from gossamer.frontier.store_clock import SampledClock
 from gossamer.parse.batch import LINK_WEIGHT, Batch, Offer
@@ -75,6 +76,7 @@ class Parser:
         sinks: Sequence[Sink],
         rules: AdmissionRules,
         note: PageNote,
+        refused: RefusedLinks,
         meter: ParseMeter = UNMEASURED,
         parsers: int = 1,
     ) -> None:
@@ -89,7 +91,7 @@ class Parser:
         self._limits = rules.limits
         self._note = note
         self._meter = meter
-        self._candidates = Candidates(rules, settings.url, settings.parse.max_link_bytes)
+        self._candidates = Candidates(rules, settings.url, settings.parse.max_link_bytes, refused)
         self._batch_outcomes = max(1, settings.parse.parser_workers // 2)
         self._pending: Offer | None = None
         self._statistics = ParserStatistics()

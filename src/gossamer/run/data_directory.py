@@ -11,6 +11,7 @@ spool/             what is on its way from fetchers to parsers
 warc/, index/, pages/, log/    what the crawl leaves behind; see docs/data.md
 commit/            how far that counts
 metrics/           what each process has counted
+refused/           which links were refused, as far as that is remembered
 diagnosis/         what each process found in itself, when it was last asked
 dashboard.json     where a crawl that runs can be looked at
 """
@@ -77,6 +78,7 @@ class DataDirectory:
         self.spool = root / "spool"
         self.log = root / "log"
         self.metrics = root / "metrics"
+        self.refused = root / "refused"
         self.diagnosis = root / "diagnosis"
         self._frontier_file = root / "frontier.json"
         self._processes_file = root / "processes.json"

@@ -58,14 +58,14 @@ SHORT_LEAVE_SECONDS = 8.0
 #: What those that were killed have left is put right in this time, or by the next run.
 MEND_SECONDS = 5.0
 
-Begin = Callable[[Counts], Settings]
+Begin = Callable[[Counts, Callable[[str], None]], Settings]
 
 
 class Leader:
     """One run, over a data directory that was taken. `run` is called once, in the event loop whose signals it takes."""
 
     def __init__(self, data: DataDirectory, settings: Settings, terminal: Terminal, begin: Begin) -> None:
-        """`begin` is called when the store is open, and answers with the settings that this run has."""
+        """`begin` is called when the store is open, may say something, and answers with the settings of this run."""
         self._data = data
         self._settings = settings
         self._begin = begin
@@ -107,7 +107,7 @@ class Leader:
         await mend_all(self._data, workshop)
         before = await _counts(workshop)
         self._condition.counts = before
-        self._settings = workshop.settings = self._begin(before)
+        self._settings = workshop.settings = self._begin(before, self._say)
         self._seeding = Seeding(workshop, self._terminal.say)
         supervisor = self._supervisor = Supervisor(
             self._data,

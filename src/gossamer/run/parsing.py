@@ -5,6 +5,7 @@ Imported by parsers alone: the libraries behind it take more memory than a fetch
 
 import msgspec
 
+from gossamer.frontier.refused_links import SUFFIX, RefusedLinks
 from gossamer.parse.note import PageNote
 from gossamer.parse.worker import Parser
 from gossamer.report.resources import collect_garbage_seldom, own_usage
@@ -68,6 +69,8 @@ def parser_work(workshop: Workshop, orders: Orders) -> ParserWork:
         sinks=sinks,
         rules=workshop.rules,
         note=note,
+        # Open until the process ends: its last report comes after the parser's own end.
+        refused=RefusedLinks(workshop.data.refused / f"{orders.name}{SUFFIX}"),
         meter=counting,
     )
     parser.guard(orders.guard_seconds)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from gossamer.frontier.refused_links import SEED_CELLS, SUFFIX, RefusedLinks
 from gossamer.run.wiring import Workshop
 from gossamer.seed.load import Loaded, SeedLoader
 
@@ -16,7 +17,9 @@ class Seeding:
     """Loads the seeds of one run. The leader starts `run` as a task and looks at the rest meanwhile."""
 
     def __init__(self, workshop: Workshop, say: Callable[[str], None]) -> None:
-        self._loader = SeedLoader(workshop.data.seeds, workshop.store, workshop.rules, workshop.settings.url)
+        data = workshop.data
+        self._trace = RefusedLinks(data.refused / f"seeds{SUFFIX}", SEED_CELLS)
+        self._loader = SeedLoader(data.seeds, workshop.store, workshop.rules, workshop.settings.url, self._trace)
         self._say = say
         self._loaded: Loaded | None = None
 
@@ -29,7 +32,10 @@ class Seeding:
         return {} if self._loaded is None else {str(reason): count for reason, count in self._loaded.refused.items()}
 
     async def run(self) -> None:
-        loaded = await self._loader.load(self._note)
+        try:
+            loaded = await self._loader.load(self._note)
+        finally:
+            self._trace.close()
         log.info("seeds loaded", extra={"fields": loaded})
 
     def _note(self, loaded: Loaded) -> None:

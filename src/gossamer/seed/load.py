@@ -10,6 +10,7 @@ import msgspec
 
 from gossamer.config import UrlSettings
 from gossamer.frontier.admission import AdmissionRules
+from gossamer.frontier.refused_links import Found, RefusedLinks
 from gossamer.frontier.store import Store
 from gossamer.frontier.store_clock import SampledClock
 from gossamer.frontier.traps import path_fingerprint
@@ -19,6 +20,7 @@ from gossamer.url import Url
 
 #: Candidates in one call of the store: enough that the call costs little per seed, few enough that it is short.
 BATCH_SEEDS = 2_000
+_KNOWN_ANSWERS = frozenset({Reason.NEW, Reason.SEEN})
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -43,13 +45,21 @@ class SeedLoader:
     The offset is written after the store has answered and is synced, never before.
     """
 
-    def __init__(self, seeds: Path, store: Store, rules: AdmissionRules, url_settings: UrlSettings) -> None:
+    def __init__(
+        self,
+        seeds: Path,
+        store: Store,
+        rules: AdmissionRules,
+        url_settings: UrlSettings,
+        trace: RefusedLinks,
+    ) -> None:
         self._seeds = seeds
         self._offset_file = _offset_file(seeds)
         self._store = store
         self._clock = SampledClock(store)
         self._rules = rules
         self._url_settings = url_settings
+        self._trace = trace
 
     async def load(self, progress: Callable[[Loaded], None]) -> Loaded:
         """`progress` hears of each batch, and of the end."""
@@ -59,9 +69,13 @@ class SeedLoader:
             for batch, end_offset in batches:
                 candidates = list(self._candidates(batch, refused))
                 now = await self._clock.earliest()
-                answers = Counter(await self._store.admit(candidates, self._rules.limits, now=now))
+                given = await self._store.admit(candidates, self._rules.limits, now=now)
                 await self._store.sync()
                 self._write_offset(end_offset)
+                for candidate, answer in zip(candidates, given, strict=True):
+                    if answer not in _KNOWN_ANSWERS:
+                        self._trace.note(candidate.fingerprint, answer, 0, Found.SEED)
+                answers = Counter(given)
                 lines += len(batch)
                 admitted += answers.pop(Reason.NEW, 0)
                 refused.update(answers)
@@ -98,6 +112,7 @@ class SeedLoader:
                 yield Candidate(url.text, url.site, url.fingerprint, is_seed=True, path_fingerprint=path)
             else:
                 refused[reason] += 1
+                self._trace.note(url.fingerprint, reason, 0, Found.SEED)
 
     def _write_offset(self, offset_bytes: int) -> None:
         temporary = self._offset_file.with_name(f"{self._offset_file.name}.part")
