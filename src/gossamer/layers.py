@@ -112,8 +112,10 @@ class Setting(msgspec.Struct, frozen=True):
         return value if number is None else number
 
     def _refusal(self, value: object, source: str, reason: str) -> UsageError:
-        shown = redacted(value) if isinstance(value, str) else value
-        return UsageError(f"{source}: {shown!r:.200} is not a value for {self.name}; {reason}")
+        shown = repr(redacted(value) if isinstance(value, str) else value)
+        if self.kind is Kind.PATTERNS and isinstance(value, str) and value.isprintable():
+            shown = f"'{value}'"  # as it was given, so that places in it can be counted
+        return UsageError(f"{source}: {shown:.200} is not a value for {self.name}; {reason}")
 
 
 @cache

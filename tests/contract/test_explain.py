@@ -427,6 +427,8 @@ REFUSALS = [
     (LINK, scope(scope="seeds"), None, Reason.SCOPE, "scope is seeds"),
     (LINK, scope(include=("other",)), site(), Reason.NOT_INCLUDED, "include is 'other'"),
     (LINK, scope(exclude=("pag.",)), site(), Reason.EXCLUDED, "exclude is 'pag.'"),
+    (LINK, scope(include=("other", r"\d\.x")), site(), Reason.NOT_INCLUDED, r"include is 'other' or '\d\.x'"),
+    (LINK, scope(exclude=("x{9}", r"pag\w")), site(), Reason.EXCLUDED, r"exclude is 'pag\w', which"),
     ("https://a.example/x.PDF", SETTINGS, None, Reason.EXTENSION, "skip_extensions has 'pdf'"),
     (f"https://a.example{'/a/b' * 4}/", SETTINGS, None, Reason.PATH_REPEATS, "'a' stands 4 times"),
     (

@@ -1,5 +1,6 @@
 """One model feeds the TOML file, the environment, the flags and the manual."""
 
+import re
 import tomllib
 from collections import Counter
 from typing import Any
@@ -122,6 +123,10 @@ def test_patterns_are_one_or_several() -> None:
     assert layers.environment_layer({"GOSSAMER_INCLUDE": ""})["include"].value == ()
     assert layers.toml_layer({"scope": {"include": "/a"}}, "f.toml")["include"].value == ("/a",)
     assert layers.toml_layer({"scope": {"include": ["/a", "/b"]}}, "f.toml")["include"].value == ("/a", "/b")
+    with pytest.raises(
+        UsageError, match=re.escape(r"--include: '\d/(' is not a value for include; RE2 refuses it: missing )")
+    ):
+        flag("include", ["/a", r"\d/("])
     with pytest.raises(UsageError, match="allowed: a regular expression of RE2, or a list of them"):
         layers.toml_layer({"scope": {"include": [1]}}, "f.toml")
 

@@ -128,7 +128,8 @@ class RulesNow:
 
 
 def _listed(patterns: Sequence[str]) -> str:
-    return " or ".join(map(repr, patterns))
+    """As they were given: backslashes are not doubled."""
+    return " or ".join(f"'{pattern}'" for pattern in patterns)
 
 
 def site_words(dropped: Reason) -> str:
