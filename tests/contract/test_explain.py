@@ -30,12 +30,14 @@ from gossamer.config import (
 from gossamer.errors import GossamerError, UsageError
 from gossamer.frontier.admission import AdmissionRules, Exclusions, parse_exclusions
 from gossamer.frontier.politeness import decide
+from gossamer.frontier.refused_links import CODES, Found, RefusedLink
 from gossamer.frontier.store import Sighting, SiteState, UrlState
 from gossamer.frontier.stores.sqlite import SqliteStore
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.look.attempts import Attempt
 from gossamer.look.explain import Evidence, explain, explain_refusal
 from gossamer.look.explanation import Explanation, Verdict
+from gossamer.look.refused_before import FORGOTTEN, NOT_RECORDED, NOT_STORED, Remembered
 from gossamer.look.standings import RobotsAccess
 from gossamer.parse.record import read_answer
 from gossamer.records import (
@@ -58,7 +60,7 @@ from gossamer.sinks.log import LogSink
 from gossamer.sinks.pages import PagesSink
 from gossamer.sinks.sink import Entry, Place, Sink
 from gossamer.sinks.warc import WarcSink
-from gossamer.url import Refusal, Url, canonicalise
+from gossamer.url import Refusal, RefusalReason, Url, canonicalise
 
 NOW = 1_000_000.0
 WHEN = datetime(2026, 11, 15, 16, 3, 11, tzinfo=UTC)
@@ -403,7 +405,67 @@ def test_a_url_that_nobody_links_to_is_unseen_and_would_be_admitted() -> None:
     )
     assert found.robots is not None
     assert found.robots.access is RobotsAccess.NEVER_ASKED
-    assert any("leaves no trace" in note for note in found.notes)
+    assert found.notes == []
+
+
+def test_of_an_unseen_url_it_is_told_if_a_refusal_was_not_recorded_or_may_be_forgotten() -> None:
+    assert unseen(remembered=Remembered(is_recorded=False)).notes == [NOT_RECORDED]
+    assert unseen(remembered=Remembered(has_forgotten=True)).notes == [FORGOTTEN]
+
+
+def refused(reason: Reason, depth: int = 2, found: Found = Found.LINK) -> Remembered:
+    return Remembered(links=[RefusedLink(reason, found, depth)], has_forgotten=True)
+
+
+def test_a_link_that_was_refused_is_told_from_one_that_nobody_found() -> None:
+    found = unseen(settings=scope(max_depth=1), remembered=refused(Reason.DEPTH))
+    assert (found.verdict, found.refusal and found.refusal.reason) == (Verdict.REFUSED, Reason.DEPTH)
+    assert found.summary == ("refused: a link to it was refused: it is 2 links away from a seed, and max_depth is 1")
+    assert found.rules_now == found.refusal
+    assert NOT_STORED in found.notes
+    assert FORGOTTEN not in found.notes
+
+
+@pytest.mark.parametrize("reason", [reason for reason in CODES if reason not in set(map(str, RefusalReason))])
+def test_a_link_that_was_refused_under_other_rules_is_told_that_it_would_be_admitted_now(reason: Reason) -> None:
+    found = unseen(remembered=refused(reason))
+    assert found.verdict is Verdict.REFUSED
+    assert found.summary.startswith("refused: a link to it was refused: ")
+    assert found.summary.endswith("; the rules as they are now would admit it")
+    assert found.refusal is not None
+    assert found.refusal.reason is reason
+    assert found.refusal.words != str(reason)
+    assert found.rules_now is None
+
+
+def test_a_link_that_was_refused_for_another_reason_than_now_is_told_both() -> None:
+    found = unseen(settings=scope(scope="seeds"), remembered=refused(Reason.SITE_FULL))
+    assert found.summary == (
+        "refused: a link to it was refused (its site had max_site_urls), and the rules as they are now refuse it too:"
+        " scope is seeds, and no seed is of its site, example.org"
+    )
+
+
+def test_a_seed_and_a_redirect_that_were_refused_are_called_so() -> None:
+    exclusions = parse_exclusions("example.org", "file")
+    found = unseen(exclusions=exclusions, remembered=refused(Reason.BLOCKED_SITE, 0, Found.SEED))
+    assert found.summary.startswith("refused: it was given as a seed, and refused: the exclude file lists its site")
+    found = unseen(remembered=refused(Reason.HOPS, 1, Found.REDIRECT))
+    assert found.summary.startswith("refused: a redirect to it was refused: more redirects in a row")
+
+
+def test_a_redirect_whose_target_was_refused_says_why() -> None:
+    remembered = Remembered(target=[RefusedLink(Reason.SCOPE, Found.REDIRECT, 1)])
+    found = finished(row(status=301, redirect="https://other.example/"), remembered=remembered)
+    assert found.notes == ["where it redirects to was refused: scope was seeds, and its site was not seeded"]
+
+
+def test_a_declined_media_type_is_named() -> None:
+    found = finished(row("dropped", failure_kind="media-type", status=200, reason="application/pdf"))
+    assert found.summary == (
+        "failed: the server sent application/pdf, which is not one of media_types"
+        " (text/html application/xhtml+xml text/plain), on 2026-11-15 16:03:11 UTC"
+    )
 
 
 def test_of_an_unseen_url_the_deepest_place_that_would_do_is_told() -> None:
@@ -772,10 +834,17 @@ def test_json_is_ascii_so_that_no_text_of_the_web_steers_a_terminal(asking: Aski
 
 
 @pytest.mark.parametrize("command", ["explain", "show"])
+def test_a_bare_domain_is_taken_as_a_crawl_takes_it(asking: Asking, command: str) -> None:
+    found = json.loads(asking.ask(command, "page.example", "--json"))
+    assert found["url"] == "https://page.example/"
+    assert found.get("verdict", "fetched") == "fetched"
+
+
+@pytest.mark.parametrize("command", ["explain", "show"])
 def test_what_is_no_url_or_no_crawl_is_bad_usage(asking: Asking, tmp_path: Path, command: str) -> None:
     module, parser = command_module(command), command_parser(command)
     with pytest.raises(UsageError, match="give a whole http"):
-        asking.ask(command, "page.example")
+        asking.ask(command, "a page")
     with pytest.raises(UsageError, match=r"holds no crawl"):
         module.run(parser.read([str(tmp_path), "https://page.example/"]))
     with pytest.raises(UsageError, match="URL"):

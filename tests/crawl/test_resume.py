@@ -113,3 +113,12 @@ def test_links_that_a_rule_refused_are_counted_at_the_resume_that_loosens_it_and
     assert f"max_depth is now 2 instead of 1: {refused:,} links refused for this reason stay out" in loosened
     assert "as seeds" in loosened
     assert "stay out" not in said("resume", str(small_web.data), "--max-depth=2", code=0)
+    # The trace survives all of these runs, and tells refused links from unknown ones.
+    deep = web.reachable([web.home(0)], max_depth=2, files=False) - web.reachable([web.home(0)], max_depth=1)
+    told = said("explain", str(small_web.data), min(deep), code=0)
+    assert "refused: a link to it was refused: it is 2 links away from a seed, deeper than max_depth allowed" in told
+    assert "not stored" in told
+    said("resume", str(small_web.data), "--max-depth=1", code=0)
+    told = said("explain", str(small_web.data), min(deep), code=0)
+    assert "a link to it was refused: it is 2 links away from a seed, and max_depth is 1" in told
+    assert said("explain", str(small_web.data), f"{web.home(0)}nowhere", code=0).startswith("never seen: ")

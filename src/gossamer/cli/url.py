@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def base_url(text: str, rules: UrlSettings, *, source: str) -> Url:
     """A URL that a command cannot do without."""
-    found = canonicalise(text, None, rules)
+    found = canonicalise(with_scheme(text), None, rules)
     if isinstance(found, Refusal):
         raise UsageError(
             f"{source}: {redacted(text)!r:.200} is refused ({found.reason}): {found.detail}; give a whole http(s) URL"

@@ -49,3 +49,9 @@ def is_wanted_by_start(content_type: bytes | None, wanted: frozenset[bytes], sta
 def _is_listed(named: bytes, wanted: frozenset[bytes]) -> bool:
     """By its own name, as `image/*` or as `*/*`, which is also what has no name."""
     return named in wanted or named.partition(b"/")[0] + b"/*" in wanted or b"*/*" in wanted
+
+
+def declined_type(content_type: bytes | None) -> str:
+    """What the server called it, for the log; it may be anything, and of any length."""
+    named = essence(content_type)[:100].decode("ascii", "backslashreplace")
+    return named or "unlabelled content"

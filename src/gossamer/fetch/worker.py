@@ -21,6 +21,7 @@ from gossamer.errors import GossamerError
 from gossamer.fetch.client import Client, Failure
 from gossamer.fetch.deliveries import Deliveries
 from gossamer.fetch.feeder import Work
+from gossamer.fetch.media_types import declined_type
 from gossamer.fetch.meter import UNMEASURED, FetchMeter
 from gossamer.fetch.robots_cache import RobotsCache, Standing
 from gossamer.fetch.robots_redirects import RobotsRedirects
@@ -236,7 +237,8 @@ class Worker:
             reason = Reason.MEDIA_TYPE if answer.is_declined else Reason.PAGE
         if standing.busy_answers and status < 500:
             self._robots.note_busy(origin, 0.0, 0)
-        self._end(visit, reason, answer=answer)
+        detail = declined_type(answer.header(b"content-type")) if reason is Reason.MEDIA_TYPE else ""
+        self._end(visit, reason, answer=answer, detail=detail)
 
     def _was_busy(self, visit: Visit, answer: Answer, origin: str, answers: int) -> None:
         """What it asks for is kept with the origin: the other origins of its site go on."""

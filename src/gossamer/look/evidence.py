@@ -5,16 +5,18 @@ import time
 from typing import Any
 
 from gossamer.config import Settings
+from gossamer.frontier.refused_links import RefusedLinksReader
 from gossamer.frontier.store import Counts, Sighting, SiteState
 from gossamer.frontier.traps import path_fingerprint
 from gossamer.look.attempts import Attempt, attempts_at, last_attempt_at_site, pages_at, place_of
 from gossamer.look.explain import Evidence
+from gossamer.look.refused_before import Remembered
 from gossamer.look.status import reading
 from gossamer.look.tables import Tables
 from gossamer.records import Candidate, RobotsCopy
 from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.load import is_loaded
-from gossamer.url import Url
+from gossamer.url import Url, canonicalise
 
 #: Two clocks, and what may lie between the end of a request and its release. Failing sites are left alone for longer.
 SAME_SECONDS = 5.0
@@ -28,6 +30,9 @@ def gather(data: DataDirectory, settings: Settings, typed: str, url: Url) -> Evi
         attempts = attempts_at(tables, url.text)
         pages = [] if attempts else pages_at(tables, url.text)
         site_attempt = _last_request(tables, sighting.site, now)
+    refused = RefusedLinksReader(data.refused)
+    target = next((attempt.redirect for attempt in reversed(attempts) if attempt.redirect), None)
+    target_url = None if target is None else canonicalise(target, url, settings.url)
     return Evidence(
         typed=typed,
         url=url,
@@ -40,6 +45,12 @@ def gather(data: DataDirectory, settings: Settings, typed: str, url: Url) -> Evi
         page=_as_attempt(pages[0]) if pages else None,
         site_attempt=site_attempt,
         pages=counts.pages,
+        remembered=Remembered(
+            links=refused.find(url.fingerprint),
+            target=refused.find(target_url.fingerprint) if isinstance(target_url, Url) else [],
+            is_recorded=refused.is_there,
+            has_forgotten=refused.has_forgotten,
+        ),
         is_running=last is not None and last.leader in there,
         is_loading=not is_loaded(data.seeds),
     )

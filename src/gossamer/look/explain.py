@@ -17,6 +17,14 @@ from gossamer.frontier.store import Sighting, UrlState
 from gossamer.look.attempts import Attempt
 from gossamer.look.explanation import Explanation, Verdict
 from gossamer.look.refusals import Refused, RulesNow, site_words
+from gossamer.look.refused_before import (
+    FORGOTTEN,
+    NOT_RECORDED,
+    NOT_STORED,
+    Remembered,
+    refused_before,
+    words_of,
+)
 from gossamer.look.standings import RobotsAccess, robots_standing, site_standing
 from gossamer.look.wording import duration, moment, times, what
 from gossamer.records import Reason, RobotsCopy
@@ -60,6 +68,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The last request to the site, if the files have it."""
     pages: int = 0
     """Of the whole crawl."""
+    remembered: Remembered = Remembered()
+    """Of links that were refused."""
     is_running: bool = True
     is_loading: bool = False
     """Whether some of the seeds are not admitted yet."""
@@ -148,7 +158,8 @@ class _Case:
         if state is UrlState.LEASED:
             return self._leased()
         if ending is not None:
-            return _ended(ending, sum(attempt.failure_kind not in _HELD for attempt in self.own))
+            tries = sum(attempt.failure_kind not in _HELD for attempt in self.own)
+            return _ended(ending, tries, self.evidence.settings.fetch.media_types)
         if state is UrlState.SPOOLED:
             segment = self.sighting.segment
             return _Answer(
@@ -248,6 +259,9 @@ class _Case:
         if asked is not None:
             line = f"robots.txt: {what(asked)} on {moment(asked.at)}; it was never asked for as a page"
             return _Answer(Verdict.ROBOTS_FILE, line)
+        if self.evidence.remembered.links:
+            line, refused = refused_before(self.evidence.remembered.links[0], self.rules_now)
+            return _Answer(Verdict.REFUSED, line, refused)
         refusal = self.rules_now
         if refusal is not None:
             return _Answer(
@@ -272,7 +286,8 @@ class _Case:
             depth, hops = ending.depth or 0, ending.hops or 0
             return self.rules.against(self.url, depth=depth, hops=hops, is_seed=not depth)
         if self.sighting.state is UrlState.UNSEEN:
-            return self.rules.against_unseen(self.url, self.sighting)
+            found_at = next((link.depth for link in self.evidence.remembered.links), None)
+            return self.rules.against_unseen(self.url, self.sighting, found_at)
         return self.rules.against(self.url, depth=0, hops=0, is_seed=False)
 
     def _robots_refusal(self) -> Refused | None:
@@ -306,13 +321,20 @@ class _Case:
 
     def _notes(self, answer: _Answer) -> list[str]:
         notes = []
-        state, lease = self.sighting.state, self.sighting.lease
+        state, lease, remembered = self.sighting.state, self.sighting.lease, self.evidence.remembered
         if state is UrlState.UNSEEN and answer.verdict in {Verdict.UNSEEN, Verdict.REFUSED}:
-            notes.append("what is refused leaves no trace: it may have been found under other rules, or a full queue")
+            if remembered.links:
+                notes.append(NOT_STORED)
+            elif not remembered.is_recorded:
+                notes.append(NOT_RECORDED)
+            elif remembered.has_forgotten:
+                notes.append(FORGOTTEN)
             if answer.refusal is not None and self.rules.would_admit_seed(self.url, self.sighting):
                 notes.append("as a seed it would be admitted")
             if self.evidence.is_loading:
                 notes.append("not all seeds are admitted yet: it may be one of those")
+        if answer.verdict is Verdict.REDIRECTED and remembered.target:
+            notes.append(f"where it redirects to was refused: {words_of(remembered.target[0])}")
         written = max((attempt.attempt or 0 for attempt in self.own), default=0)
         if lease is not None and lease.attempt > written:
             missing = counted(lease.attempt - written, "attempt")
@@ -320,7 +342,7 @@ class _Case:
         return notes
 
 
-def _ended(ending: Attempt, attempts: int) -> _Answer:
+def _ended(ending: Attempt, attempts: int, media_types: str) -> _Answer:
     """From the row that says what became of it."""
     when = moment(ending.at)
     where = "" if ending.place is None else f", {'answer' if ending.failure_kind else 'page'} in {ending.place.file}"
@@ -339,6 +361,9 @@ def _ended(ending: Attempt, attempts: int) -> _Answer:
     if reason is Reason.INTERNAL_ERROR:
         words = f"an internal error of the crawler, not the site's fault{said}; the fetchers' log files have it"
         return _Answer(Verdict.FAILED, f"failed{tries}: {words}; dropped on {when}")
+    if reason is Reason.MEDIA_TYPE:
+        words = f"the server sent {ending.reason or 'a media type'}, which is not one of media_types ({media_types})"
+        return _Answer(Verdict.FAILED, f"failed{tries}: {words}, on {when}{where}")
     detail = said if ending.status is None else ""
     return _Answer(Verdict.FAILED, f"failed{tries}: {what(ending)}{detail} on {when}{where}")
 

@@ -44,8 +44,15 @@ class RulesNow:
         reason = self._rules.judge(url.text, url.site, depth, hops, is_seed)
         return None if reason is None else Refused(reason, self._words(reason, url, depth, hops))
 
-    def against_unseen(self, url: Url, sighting: Sighting) -> Refused | None:
-        """What would be said of a link to a URL that is not known yet: the rules first, then the store's."""
+    def against_unseen(self, url: Url, sighting: Sighting, depth: int | None = None) -> Refused | None:
+        """What would be said of a link to a URL that is not known yet: the rules first, then the store's.
+
+        `depth` is where it was found, if it was. Only seeds are at depth 0, and where they redirect to.
+        """
+        if depth is not None:
+            is_seed = depth == 0
+            found = self.against(url, depth=depth, hops=0, is_seed=is_seed)
+            return found or self._full(url, sighting, is_seed=is_seed)
         if self._scope.max_depth == 0:
             # A link is at least one away from its seed.
             refused = self.against(url, depth=0, hops=0, is_seed=False)
@@ -61,16 +68,17 @@ class RulesNow:
     def deepest(self) -> int | None:
         return self._scope.max_depth if self._scope.max_depth >= 0 else None
 
-    def _full(self, url: Url, sighting: Sighting) -> Refused | None:
+    def _full(self, url: Url, sighting: Sighting, *, is_seed: bool = False) -> Refused | None:
         """The store's own answers, in the order of `Store.admit`."""
         site, scope = sighting.site, self._scope
         if site is not None and site.dropped is not None:
             return Refused(Reason.SITE_DROPPED, f"its site was given up: {site_words(site.dropped)}")
-        if scope.scope == "seeds" and (site is None or not site.is_seeded):
-            return Refused(Reason.SCOPE, "scope is seeds, and its site is none that was seeded")
+        if not is_seed and scope.scope == "seeds" and (site is None or not site.is_seeded):
+            return Refused(Reason.SCOPE, f"scope is seeds, and no seed is of its site, {url.site}")
         if site is None:
             return None
-        return self._counted(site, sighting.path_variants) or self._overfull(url, site)
+        counted = None if is_seed else self._counted(site, sighting.path_variants)
+        return counted or self._overfull(url, site)
 
     def _counted(self, site: SiteState, path_variants: int) -> Refused | None:
         scope = self._scope
@@ -99,6 +107,7 @@ class RulesNow:
         return None
 
     def _words(self, reason: Reason, url: Url, depth: int, hops: int) -> str:
+        # Patterns without quotes, as they were given: a repr has each backslash twice.
         scope = self._scope
         path = url.text.partition("?")[0]
         segments = path.removesuffix("/").split("/")[3:] or [""]
