@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawl.conftest import PATIENCE_SECONDS, Crawls
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, fetches_in
 
 
 def said(*arguments: str, code: int, **variables: str) -> str:
@@ -122,3 +122,32 @@ def test_links_that_a_rule_refused_are_counted_at_the_resume_that_loosens_it_and
     told = said("explain", str(small_web.data), min(deep), code=0)
     assert "a link to it was refused: it is 2 links away from a seed, and max_depth is 1" in told
     assert said("explain", str(small_web.data), f"{web.home(0)}nowhere", code=0).startswith("never seen: ")
+
+
+def test_a_crawl_without_any_page_names_its_seeds_with_reasons_and_fails(small_web: Crawls) -> None:
+    # Nobody listens at the port that all names lead to.
+    arguments = ["crawl", "nobody.test", "http://s0.test/gone", "--email=a@b.org", "--delay=0", "--max-attempts=1"]
+    arguments += [f"--data-dir={small_web.data}", "--connect-to=http=127.0.0.1:1,https=127.0.0.1:1", "--max-failures=1"]
+    for said_at in (said(*arguments, code=1), said("resume", str(small_web.data), code=1)):
+        assert "failed: no page was fetched, because no seed led to one\n" in said_at
+        assert "everything that was found is fetched" not in said_at
+        for url in ("https://nobody.test/", "http://s0.test/gone"):
+            assert f"  {url}: " in said_at
+        assert "connect: robots.txt: " in said_at
+    assert small_web.end(small_web.start_again(), code=1)["pages"] == 0
+
+
+def test_a_crawl_whose_seeds_are_all_refused_fails(small_web: Crawls, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("s0.test\n")
+    summary = small_web.end(small_web.start(f"--exclude-file={tmp_path / 'list'}", seeds=["http://s0.test/"]), code=1)
+    assert summary["refused"] == {"blocked-site": 1}
+    told = said("explain", str(small_web.data), "http://s0.test/", code=0)
+    assert "refused: it was given as a seed, and refused: the exclude file lists its site, s0.test" in told
+
+
+def test_a_media_type_that_was_declined_is_named_in_the_log_and_by_explain(small_web: Crawls) -> None:
+    small_web.end(small_web.start("--media-types=application/pdf"), code=1)
+    declined = [row for row in fetches_in(small_web.data) if row["failure_kind"] == "media-type"]
+    assert {row["reason"] for row in declined} <= {"text/html", "application/xhtml+xml"}
+    told = said("explain", str(small_web.data), declined[0]["url"], code=0)
+    assert f"the server sent {declined[0]['reason']}, which is not one of media_types (application/pdf)" in told

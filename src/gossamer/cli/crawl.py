@@ -15,8 +15,8 @@ NOTES = """It needs --email or --contact: every request says who is asking. Into
 index/), pages with their text (pages/) and a row for every outcome (log/); --sinks chooses. Look into it with
 `gossamer status`. Stop it with an interrupt or SIGTERM, and go on with `gossamer resume`.
 
-exit codes: 0 done (exhausted or at its limit), 2 bad usage, 3 the store is not available, 4 processes die again and
-again, 130 interrupted and can be resumed"""
+exit codes: 0 done (exhausted or at its limit), 1 no seed led to a page, 2 bad usage, 3 the store is not available,
+4 processes die again and again, 130 interrupted and can be resumed"""
 
 
 def add_arguments(parser: Parser) -> None:

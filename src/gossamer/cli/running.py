@@ -4,15 +4,17 @@ import argparse
 import asyncio
 import shlex
 import sys
+from pathlib import Path
 
 import msgspec
 import uvloop
 
-from gossamer.cli.arguments import Parser, print_row, read_file
+from gossamer.cli.arguments import Parser, print_row, printable, read_file
 from gossamer.cli.flags import add_settings
 from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
+from gossamer.look.no_pages import first_failures
 from gossamer.report.progress import Terminal
 from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory
@@ -22,6 +24,8 @@ from gossamer.run.stop import StopReason
 from gossamer.run.titles import set_title
 from gossamer.units import counted
 
+#: The exit code of a crawl that has nothing left to fetch, and has no page.
+NO_PAGES = 1
 #: In the order of the help.
 SECTIONS = ("identity", "run", "report", "politeness", "scope", "fetch", "parse", "sinks", "frontier", "spool", "url")
 
@@ -90,11 +94,17 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, b
 def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:
     """Data to stdout; the exit code says whether there is more to do."""
     reason = StopReason(summary.stop_reason)
+    has_failed = reason is StopReason.EXHAUSTED and not summary.pages
+    exit_code = NO_PAGES if has_failed else reason.exit_code
     if as_json:
         print(msgspec.json.encode(summary).decode())
-        return reason.exit_code
+        return exit_code
     is_at_limit = reason is StopReason.MAX_PAGES
-    if is_at_limit and not summary.pages_this_run:
+    if has_failed:
+        print("failed: no page was fetched, because no seed led to one")
+        for url, words in first_failures(Path(summary.data_directory)):
+            print(f"  {printable(url)}: {printable(words)}")
+    elif is_at_limit and not summary.pages_this_run:
         print(f"nothing to do: the crawl has {summary.pages:,} pages, and --max-pages counts those of all runs")
     else:
         print(_WORDS[reason])
@@ -114,7 +124,7 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
     for name, value in rows.items():
         if value != "":
             print_row(name, value)
-    return reason.exit_code
+    return exit_code
 
 
 _WORDS = {

@@ -60,6 +60,15 @@ def last_attempt_at_site(tables: Tables, site: str) -> Attempt | None:
     return next((_attempt(row) for row in tables.query(query, [site]).rows), None)
 
 
+def first_endings(tables: Tables, most: int) -> list[Attempt]:
+    """The final rows of URLs, those nearest to the seeds first."""
+    query = (
+        f"SELECT {_COLUMNS} FROM fetches WHERE kind = 'url' AND outcome != 'retry'"  # noqa: S608 (names of ours)
+        " ORDER BY depth, time, url LIMIT ?"
+    )
+    return [_attempt(row) for row in tables.query(query, [most]).rows]
+
+
 def pages_at(tables: Tables, url: str) -> list[dict[str, Any]]:
     """The rows of `pages`, the latest first, every column by its name."""
     query = "SELECT * REPLACE (epoch_us(fetch_time) AS fetch_time) FROM pages WHERE url = ? ORDER BY fetch_time DESC"
