@@ -206,7 +206,7 @@ def test_status_says_what_the_summary_said(looked: Looked) -> None:
         assert status["disk"][folder] == {"files": len(files), "bytes": sum(path.stat().st_size for path in files)}
     assert status["disk"]["frontier"]["bytes"] > 0
     shown = run("status", looked.data).out
-    assert "is done: everything that was found is fetched (run 1)" in shown.splitlines()[0]
+    assert "is done: everything that was admitted is fetched (run 1)" in shown.splitlines()[0]
     assert re.search(rf"^  pages +{summary['pages']:,}$", shown, re.MULTILINE)
 
 

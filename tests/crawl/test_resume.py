@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.testing.server_binaries import ServerBinary
+from gossamer.testing.servers import RedisServer
 from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, fetches_in
 
 
@@ -67,6 +69,7 @@ def test_a_resume_at_its_limit_says_so_and_more_pages_go_on_from_there(small_web
     at_limit = said("resume", str(small_web.data), code=0)
     assert "nothing to do: the crawl has 5 pages, and --max-pages counts those of all runs" in at_limit
     assert f"gossamer resume {small_web.data} --more-pages N" in at_limit
+    assert "--more-pages N" in said("status", str(small_web.data), code=0)
     more = small_web.resume("--more-pages=3")
     assert (more["pages"], more["pages_this_run"]) == (8, 3)
     assert "max_pages = 8\n" in (small_web.data / "crawl.toml").read_text()
@@ -94,6 +97,20 @@ def test_a_start_that_is_refused_leaves_things_as_they_were(
     (tmp_path / "empty").mkdir()
     said("crawl", "example.org", "--email=a@b.org", f"--data-dir={tmp_path / where}", *flags, code=code)
     assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+@pytest.mark.servers
+def test_a_start_on_a_server_that_is_not_fit_leaves_nothing_behind(redis_binary: ServerBinary, tmp_path: Path) -> None:
+    with RedisServer(redis_binary, {"appendonly": "no"}) as server:
+        arguments = (
+            "crawl",
+            "example.org",
+            "--email=a@b.org",
+            f"--data-dir={tmp_path / 'new'}",
+            f"--store={server.url}",
+        )
+        assert "not fit" in said(*arguments, code=3)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_directory_with_a_seed_file_of_ones_own_is_no_place_for_a_crawl(tmp_path: Path) -> None:
@@ -130,7 +147,7 @@ def test_a_crawl_without_any_page_names_its_seeds_with_reasons_and_fails(small_w
     arguments += [f"--data-dir={small_web.data}", "--connect-to=http=127.0.0.1:1,https=127.0.0.1:1", "--max-failures=1"]
     for said_at in (said(*arguments, code=1), said("resume", str(small_web.data), code=1)):
         assert "failed: no page was fetched, because no seed led to one\n" in said_at
-        assert "everything that was found is fetched" not in said_at
+        assert "done: " not in said_at
         for url in ("https://nobody.test/", "http://s0.test/gone"):
             assert f"  {url}: " in said_at
         assert "connect: robots.txt: " in said_at

@@ -90,3 +90,28 @@ def test_no_page_leads_a_crawl_to_its_own_store(web: Crawls) -> None:
     summary = web.crawl("--allow-private-addresses", seeds=own)
     assert summary["failures"] == {"blocked-address": 3}
     assert web.requests() == []
+
+
+def test_on_every_store_another_kind_is_refused_and_another_address_of_the_same_kind_is_taken(web: Crawls) -> None:
+    web.crawl("--max-pages=5")
+    settings = web.data / "crawl.toml"
+    before = settings.read_bytes()
+    others = {
+        "sqlite": "sqlite",
+        "redis": "redis://:hidden@127.0.0.1:1/0",
+        "postgresql": "postgresql://u@127.0.0.1:1/x",
+    }
+    own = web.store.partition(":")[0]
+    for kind in others.keys() - {own}:
+        _, errors = web.start_again(f"--store={others[kind]}", "--max-pages=6").communicate()
+        assert "is another kind of store than" in errors
+        assert "hidden" not in errors
+    if own != "sqlite":
+        # Nobody is there: the frontier may have moved, and this is where it is not.
+        process = web.start_again(f"--store={others[own]}", "--store-patience=0", "--max-pages=6")
+        process.communicate()
+        assert process.returncode == 3
+    assert settings.read_bytes() == before
+    moved = web.store.replace("127.0.0.1", "localhost")
+    assert web.resume(f"--store={moved}", "--max-pages=6")["pages"] == 6
+    assert moved in settings.read_text()

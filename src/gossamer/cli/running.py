@@ -15,6 +15,7 @@ from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
 from gossamer.look.no_pages import first_failures
+from gossamer.look.wording import counted
 from gossamer.report.progress import Terminal
 from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory
@@ -105,7 +106,8 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
         for url, words in first_failures(Path(summary.data_directory)):
             print(f"  {printable(url)}: {printable(words)}")
     elif is_at_limit and not summary.pages_this_run:
-        print(f"nothing to do: the crawl has {summary.pages:,} pages, and --max-pages counts those of all runs")
+        has = counted(summary.pages, "page")
+        print(f"nothing to do: the crawl has {has}, and --max-pages counts those of all runs")
     else:
         print(_WORDS[reason])
     rows: dict[str, object] = {
@@ -128,7 +130,7 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
 
 
 _WORDS = {
-    StopReason.EXHAUSTED: "done: everything that was found is fetched",
+    StopReason.EXHAUSTED: "done: everything that was admitted is fetched",
     StopReason.MAX_PAGES: "done: --max-pages is reached",
     StopReason.MAX_DURATION: "done: --max-duration is over",
     StopReason.INTERRUPTED: "interrupted; nothing is lost",

@@ -150,8 +150,11 @@ def _state(status: Status) -> str:
         return f"has lost its leader; {counted(status.stragglers, 'process', 'processes')} not ended yet{run}"
     progress = status.progress
     if progress.admitted is not None and progress.admitted == progress.finished:
-        return f"is done: everything that was found is fetched{run}"
-    return f"is not running{run}; go on with: gossamer resume {printable(status.data_directory)}"
+        return f"is done: everything that was admitted is fetched{run}"
+    resume = f"go on with: gossamer resume {printable(status.data_directory)}"
+    if status.max_pages and progress.pages >= status.max_pages:
+        return f"has the pages that max_pages allows, {status.max_pages:,}{run}; {resume} --more-pages N"
+    return f"is not running{run}; {resume}"
 
 
 def _counts(counts: dict[str, int]) -> str:

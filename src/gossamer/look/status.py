@@ -72,6 +72,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     store_error: str | None
     """Why the store was not asked; then `progress` is what the files say."""
+    max_pages: int
+    """Over all runs; 0 is no limit."""
     progress: Progress
     backlog: Backlog
     """What waits in the spool for a parser."""
@@ -111,6 +113,7 @@ async def look(data: DataDirectory, settings: Settings) -> Status:
         run=last.run or None if last is not None else None,
         store=redacted(settings.frontier.store),
         store_error=error,
+        max_pages=settings.run.max_pages,
         progress=progress,
         backlog=_backlog(data),
         disk=_disk(data.root),
