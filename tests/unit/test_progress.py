@@ -162,6 +162,27 @@ def test_a_state_is_shown_before_a_sample_knows_it() -> None:
     assert "waiting    stopping: " in text_of(msgspec.structs.replace(VIEW, state="stopping"))[-1]
 
 
+def test_a_line_of_the_pause_does_not_outlive_it() -> None:
+    paused = msgspec.structs.replace(SAMPLE, bound=Bound("paused", "paused on the dashboard"))
+    lines = text_of(msgspec.structs.replace(VIEW, sample=paused))
+    assert lines[-1] == "waiting    resumed: sites are asked again as they are due"
+
+
+@pytest.mark.parametrize(
+    ("state", "settings", "words"),
+    [
+        ("paused", {}, "11% of --max-pages 100,000"),
+        ("paused", {"max_duration_seconds": 1200.0}, "stops in 17 min   16% of --max-duration 1200"),
+        ("stopping", {}, "11% of --max-pages 100,000"),
+        ("stopping", {"max_duration_seconds": 1200.0}, "16% of --max-duration 1200"),
+    ],
+)
+def test_a_crawl_that_is_paused_or_stops_has_no_time_left(state: str, settings: dict[str, object], words: str) -> None:
+    lines = text_of(msgspec.structs.replace(VIEW, state=state, **settings), columns=100)
+    (goal,) = [line for line in lines if line.startswith("goal")]
+    assert re.sub(r"[━─]+ *", "", goal[11:]) == words
+
+
 def test_trouble_is_coloured() -> None:
     room = os.terminal_size((80, 24))
     full = msgspec.structs.replace(SAMPLE, bound=Bound("disk", "the disk is nearly full"))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gossamer.report.board import State
 from gossamer.report.sample import Bound, ProcessUse, Sample
 from gossamer.units import counted
 
@@ -85,13 +86,25 @@ def bound(sample: Sample, facts: BoundFacts) -> Bound:
     )
 
 
+def bound_now(sample: Sample | None, state: State) -> Bound:
+    """What a person is shown: the state is of this moment, and what was measured may be some seconds older."""
+    known = Bound("starting", "the first figures come in a moment") if sample is None else sample.bound
+    if state == "stopping" and known.by != "stopping":
+        return Bound("stopping", "stopping: what is in flight ends, what was fetched is put in order")
+    if state == "paused" and known.by not in {"paused", "disk"}:
+        return Bound("paused", "paused: what is in flight ends")
+    if state == "running" and known.by == "paused":
+        return Bound("starting", "resumed: sites are asked again as they are due")
+    return known
+
+
 def _stopped(sample: Sample, facts: BoundFacts) -> Bound | None:
     """What lets nothing be leased, whatever else there is."""
     if facts.is_stopping:
         return Bound("stopping", f"stopping: {counted(sample.backlog_pages, 'page')} still to be parsed")
     if facts.is_paused:
         return Bound(
-            "paused", f"paused on the dashboard, with {counted(sample.counts.queued, 'URL')} queued; go on there"
+            "paused", f"paused on the dashboard, with {counted(sample.counts.queued, 'URL')} queued; resume it there"
         )
     if facts.is_store_away:
         return Bound("store", f"the store does not answer (outage {max(1, sample.store.outages):,}): waiting for it")

@@ -17,9 +17,9 @@ import msgspec
 
 from gossamer.frontier.store import Counts
 from gossamer.report.board import State
-from gossamer.report.bounds import size
+from gossamer.report.bounds import bound_now, size
 from gossamer.report.pace import Pace, Paces, failures_of
-from gossamer.report.sample import Bound, Sample
+from gossamer.report.sample import Sample
 from gossamer.report.screen import EMPTY, Line, Screen, columns_of, cut, printable
 from gossamer.units import counted
 
@@ -148,7 +148,7 @@ _Parts = Sequence[tuple[str, str]]
 def view_lines(view: View, pace: Pace, room: os.terminal_size, *, bar: str = "━─") -> list[_Parts]:
     """As many as have room, the most important in any case; none is longer than the room."""
     columns = room.columns - 1 - _LABEL_COLUMNS
-    bound = _bound(view)
+    bound = bound_now(view.sample, view.state)
     trouble = _TROUBLE.get(bound.by, "")
     lines: list[tuple[str, _Parts]] = [
         ("pages", _pages(view, pace, columns)),
@@ -186,7 +186,7 @@ def status_line(view: View, pace: Pace) -> str:
     ]
     if failures := failures_of(counts.outcomes):
         parts.append(f"{counted(sum(failures.values()), 'failure')} ({', '.join(_largest(failures))})")
-    return "  ".join([*parts, _bound(view).because])
+    return "  ".join([*parts, bound_now(view.sample, view.state).because])
 
 
 def clock(seconds: float) -> str:
@@ -196,16 +196,6 @@ def clock(seconds: float) -> str:
 
 def _label(name: str, view: View) -> str:
     return "files in" if name == "dashboard" and not view.dashboard else name
-
-
-def _bound(view: View) -> Bound:
-    """What the state says is newer than what the sample does."""
-    known = Bound("starting", "the first figures come in a moment") if view.sample is None else view.sample.bound
-    if view.state == "stopping" != known.by:
-        return Bound("stopping", "stopping: what is in flight ends, what was fetched is put in order")
-    if view.state == "paused" and known.by not in {"paused", "disk"}:
-        return Bound("paused", "paused: what is in flight ends")
-    return known
 
 
 def _pages(view: View, pace: Pace, columns: int) -> _Parts:
@@ -221,7 +211,8 @@ def _pages(view: View, pace: Pace, columns: int) -> _Parts:
 
 
 def _goal(view: View, pace: Pace, columns: int, bar: str) -> _Parts:
-    """The limit that is reached first, as far as one can tell."""
+    """The limit that is reached first, as far as one can tell. How long the rest takes is known of a running crawl; and
+    of the time, which does not stop while a crawl is paused."""
     limits: list[tuple[float, float, str]] = []
     if view.max_duration_seconds:
         left = max(0.0, view.max_duration_seconds - view.elapsed_seconds)
@@ -231,14 +222,16 @@ def _goal(view: View, pace: Pace, columns: int, bar: str) -> _Parts:
         # Some of what waits to be written are failures: not all of it will count.
         fetched = min(view.counts.pages + view.counts.spooled, view.max_pages)
         rate = pace.pages_per_second_lately or 0.0
-        left = (view.max_pages - fetched) / rate if rate > 0 else float("inf")
+        left = (view.max_pages - fetched) / rate if rate > 0 and view.state == "running" else float("inf")
         limits.append((left, fetched / view.max_pages, f"of --max-pages {view.max_pages:,}"))
     if not limits:
         return []
     left, share, name = min(limits)
     words = [f"{int(share * 100)}% {name}"]
-    if left < float("inf"):
+    if left < float("inf") and view.state == "running":
         words.insert(0, f"{_roughly(left)} left")
+    elif left < float("inf") and view.state == "paused":
+        words.insert(0, f"stops in {_roughly(left)}")
     length = max(5, min(_BAR_COLUMNS, columns // 3))
     full = int(length * share)
     said = _joined(words, columns - length - len(_BETWEEN))
