@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
 from gossamer.report.board import Board, Facts
 from gossamer.report.dashboard.server import DashboardServer
+from gossamer.report.history import KEPT_OF_ALL
 from gossamer.report.sample import (
     PHASES,
     Activity,
@@ -37,6 +39,7 @@ LONG_SITE = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 45}.example.org"
 HOSTILE = '<img src="/nowhere.png" onerror="window.hacked = true"><script>window.hacked = true</script>'
 #: An escape sequence, a bell, and a mark that turns the order of letters.
 STEERING = "red \x1b[31m bell \x07 turned \u202egpj.exe"
+MEASURED = Bound("politeness", "9,000 sites are cooling; --delay lowers this")
 ARABIC = "مرحبا بالعالم"
 
 #: Everything that a key can reach. `visibility` and size: what is hidden is not for anybody.
@@ -74,21 +77,22 @@ class Calls:
 class Crawl:
     """A made-up crawl with its dashboard."""
 
-    def __init__(self) -> None:
-        self.facts = Facts(
-            version="9.9",
-            data_directory="/data/of/the/crawl",
-            run=3,
-            started_at=time.time() - 3600,
-            store="sqlite",
-            delay_seconds=1.0,
-            max_pages=1_000_000,
-            max_duration_seconds=0.0,
-        )
+    def __init__(self, port: int = 0, **facts: Any) -> None:
+        known: dict[str, Any] = {
+            "version": "9.9",
+            "data_directory": "/data/of/the/crawl",
+            "run": 3,
+            "started_at": time.time() - 3600,
+            "store": "sqlite",
+            "delay_seconds": 1.0,
+            "max_pages": 1_000_000,
+            "max_duration_seconds": 0.0,
+        }
+        self.facts = Facts(**known | facts)
         self.board = Board(self.facts)
         self.calls = Calls(self.board)
         self.asked: list[str] = []
-        self.server = DashboardServer(self.board, self.calls, TOKEN, 0, self.explain)
+        self.server = DashboardServer(self.board, self.calls, TOKEN, port, self.explain)
         self.address = f"http://127.0.0.1:{self.server.port}/"
         self.with_token = f"{self.address}#token={TOKEN}"
 
@@ -126,15 +130,24 @@ class Crawl:
         }
         return {"typed": typed, "kind": "url", "explanation": explanation}
 
-    def put(self, at: float, rate: float, *, latency: bool = True, activity: Activity | None = None) -> None:
+    def put(
+        self,
+        at: float,
+        rate: float,
+        *,
+        latency: bool = True,
+        activity: Activity | None = None,
+        bound: Bound = MEASURED,
+        spooled: int = 0,
+    ) -> None:
         pages = int(rate * 1000)
         self.board.put(
             Sample(
                 at=at,
                 elapsed_seconds=at - self.facts.started_at,
                 counts=Counts(
-                    admitted=900_000, finished=100_000, pages=pages, received_bytes=pages * 50_000, sites=10_000,
-                    sites_waiting=9_000, sites_ready=1_000, sites_busy=50,
+                    admitted=900_000, finished=100_000, spooled=spooled, pages=pages,
+                    received_bytes=pages * 50_000, sites=10_000, sites_waiting=9_000, sites_ready=1_000, sites_busy=50,
                 ),
                 pages_per_second=rate,
                 fetches_per_second=rate * 1.2,
@@ -151,7 +164,7 @@ class Crawl:
                     )
                 ],
                 system=SystemUse(disk_total_bytes=1000, disk_free_bytes=900),
-                bound=Bound("politeness", "9,000 sites are cooling; --delay lowers this"),
+                bound=bound,
             ),
             activity or self.board.activity,
             b"",
@@ -196,6 +209,13 @@ def tab() -> Iterator[Page]:
         pytest.skip(str(error))
     with Browser(program) as browser, browser.page() as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is looked at gets to know the end, however late it gets its turn."""
+    monkeypatch.setattr("gossamer.report.dashboard.audience.LATELY_SECONDS", 60.0)
+    monkeypatch.setattr("gossamer.report.dashboard.audience.WAIT_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -284,6 +304,7 @@ def test_numbers_move_when_the_board_changes(page: Page, crawl: Crawl) -> None:
     assert text(page, ".bound") == "Limited by politeness: 9,000 sites are cooling; --delay lowers this"
     assert text(page, "#limit-name") == "Limit: 1,000,000 pages"
     assert text(page, "#limit-text").startswith("4.1 %, about ")
+    assert text(page, "#health") == "Healthy"
     assert "1 k ready" in text(page, "#chart-queued .foot")
     assert "8 k cooling" in text(page, "#chart-queued .foot")
     drawn = page.evaluate("document.querySelector('#chart-pages path.line').getAttribute('d')")
@@ -333,16 +354,245 @@ def test_a_chart_is_read_by_pointer_and_by_arrow_keys(page: Page, crawl: Crawl) 
     assert text(page, "#chart-latency .at") > first
 
 
-def test_a_day_shows_minutes(page: Page, crawl: Crawl) -> None:
-    crawl.put_hour()
-    show(page, crawl.address)
-    page.evaluate("document.querySelector('input[value=day]').click()")
+DRAWN = "document.querySelector('#chart-pages path.line').getAttribute('d').match(/[ML]/g).length"
+TICKS = """[...document.querySelectorAll('#chart-pages .tick')].map((one) => one.textContent)
+    .filter((one) => /:|[A-Z]/.test(one))"""
+
+
+def choose(page: Page, span: str) -> None:
+    page.evaluate("performance.clearResourceTimings()")
+    page.evaluate(f"document.querySelector('input[value=\"{span}\"]').click()")
     # Listed there once they are answered.
-    page.wait_for("performance.getEntriesByType('resource').some((one) => one.name.includes('span=day'))")
+    page.wait_for(f"performance.getEntriesByType('resource').some((one) => one.name.includes('span={span}'))")
     ask_now(page)
-    assert page.evaluate("document.querySelectorAll('#chart-pages path.line').length") == 2
-    points = page.evaluate("document.querySelector('#chart-pages path.line').getAttribute('d').match(/[ML]/g).length")
-    assert 30 <= points <= len(crawl.board.minutes)
+
+
+def left_edge(page: Page) -> float:
+    """Where the first line begins, as a share of the width."""
+    return float(
+        page.evaluate(
+            """(() => {
+                const svg = document.querySelector("#chart-pages svg");
+                const first = Number(svg.querySelector("path.line").getAttribute("d").match(/M([\\d.]+)/)[1]);
+                return (first - 46) / (svg.clientWidth - 56);
+            })()"""
+        )
+    )
+
+
+def test_charts_offer_five_minutes_an_hour_a_day_and_all(page: Page, crawl: Crawl) -> None:
+    """Of a crawl of three days, of which each span shows as much as it says."""
+    crawl.facts = crawl.board.facts = msgspec.structs.replace(crawl.facts, started_at=time.time() - 3 * 86400)
+    now = time.time()
+    for index in range(int(3 * 86400 / 5), -1, -1):
+        crawl.put(now - index * 5, 40 + index % 17)
+    show(page, crawl.address)
+    assert page.evaluate("[...document.querySelectorAll('.choice span')].map((one) => one.textContent)") == [
+        "5 min",
+        "Hour",
+        "Day",
+        "All",
+    ]
+    for span in ("5min", "hour", "day", "all"):
+        choose(page, span)
+        assert left_edge(page) < 0.02
+        assert page.evaluate(DRAWN) >= 40
+        ticks = page.evaluate(TICKS)
+        assert len(set(ticks)) == len(ticks) >= 2
+        # Days have names where there is more than one of them.
+        assert any(re.search("[A-Z]", tick) for tick in ticks) == (span == "all")
+
+
+@pytest.mark.parametrize("span", ["5min", "hour", "day", "all"])
+def test_a_chart_begins_where_the_crawl_begins(page: Page, crawl: Crawl, span: str) -> None:
+    crawl.facts = crawl.board.facts = msgspec.structs.replace(crawl.facts, started_at=time.time() - 200)
+    for age in range(200, -1, -5):
+        crawl.put(time.time() - age, 5.0)
+    show(page, crawl.address)
+    choose(page, span)
+    assert left_edge(page) < 0.02
+    assert page.evaluate(DRAWN) == 41
+
+
+def test_points_that_were_thinned_meanwhile_are_got_anew(page: Page, crawl: Crawl) -> None:
+    now = time.time()
+    for index in range(KEPT_OF_ALL - 2):
+        crawl.put(now - 7200 + index * 5, 5.0)
+    crawl.facts = crawl.board.facts = msgspec.structs.replace(crawl.facts, started_at=now - 7200)
+    show(page, crawl.address)
+    choose(page, "all")
+    for index in range(KEPT_OF_ALL - 2, KEPT_OF_ALL + 2):
+        crawl.put(now - 7200 + index * 5, 500.0)
+    ask_now(page)
+    assert crawl.board.history.series("all").step_seconds == 10
+    assert text(page, "#chart-pages .legend .value") == "500/s"
+    assert page.evaluate("document.querySelector('#chart-pages path.line').getAttribute('d').match(/M/g).length") == 1
+
+
+def test_what_is_fetched_and_not_yet_written_moves_between_commits(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time() - 5, 5.0, spooled=120)
+    show(page, crawl.address)
+    assert (text(page, "#pages"), text(page, "#unwritten")) == ("5,000", "+ 120 not yet written")
+    crawl.put(time.time(), 5.0, spooled=345)
+    ask_now(page)
+    assert (text(page, "#pages"), text(page, "#unwritten")) == ("5,000", "+ 345 not yet written")
+    crawl.put(time.time() + 1, 5.345)
+    ask_now(page)
+    assert (text(page, "#pages"), text(page, "#unwritten")) == ("5,345", "")
+
+
+def test_a_paused_crawl_has_no_time_left_and_after_resume_the_line_fits_the_badge(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0, bound=Bound("paused", "paused on the dashboard, with 8 URLs queued; resume it there"))
+    crawl.board.state = "paused"
+    show(page, crawl.with_token)
+    assert text(page, "#limit-text") == "0.5 %, paused"
+    assert text(page, ".bound").startswith("Paused on the dashboard, with 8 URLs")
+    page.click("#pause")
+    page.wait_for("document.querySelector('#state-text').textContent === 'Running'")
+    # The sample is still of the pause.
+    assert text(page, ".bound") == "Resumed: sites are asked again as they are due"
+    assert "left" in text(page, "#limit-text")
+
+
+def test_time_that_runs_in_a_pause_is_said_to(page: Page, crawl: Crawl) -> None:
+    crawl.facts = crawl.board.facts = msgspec.structs.replace(crawl.facts, max_pages=0, max_duration_seconds=7200.0)
+    crawl.put(time.time(), 5.0)
+    crawl.board.state = "paused"
+    show(page, crawl.address)
+    assert text(page, "#limit-text") == "50 %, stops in about 1 h"
+
+
+def test_a_crawl_that_waits_for_the_disk_cannot_be_resumed_by_a_click(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0, bound=Bound("disk", "the disk is nearly full"))
+    crawl.board.state = "paused"
+    show(page, crawl.with_token)
+    assert text(page, "#pause") == "Resume"
+    assert page.evaluate("document.querySelector('#pause').disabled")
+    assert "room on the disk" in page.evaluate("document.querySelector('#pause').title")
+
+
+#: Everything that would do something to a crawl, or ask it something.
+WORKING = """[...document.querySelectorAll("button, input:not([name=span]), form.notice")].filter(
+    (one) => !one.disabled && one.checkVisibility() && !one.closest("dialog")).map((one) => one.id || one.className)"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "words"),
+    [
+        ("exhausted", "Finished", "everything that was found is fetched"),
+        ("max_pages", "Finished", "the limit of 1,000,000 pages is reached"),
+        ("max_duration", "Finished", "the limit of 2 h is reached"),
+        ("interrupted", "Stopped", "gossamer resume /data/of/the/crawl"),
+        ("failed", "Failed", "log/leader.log"),
+    ],
+)
+def test_a_finished_run_says_so_and_why_and_keeps_its_last_figures(
+    page: Page, crawl: Crawl, reason: str, state: str, words: str
+) -> None:
+    crawl.facts = crawl.board.facts = msgspec.structs.replace(crawl.facts, max_duration_seconds=7200.0)
+    crawl.put_hour()
+    show(page, crawl.with_token)
+    crawl.put(time.time(), 7.0, activity=crawl.activity("first.example"))
+    crawl.board.stop_reason = reason
+    crawl.board.finish()
+    crawl.server.close()  # which waits for the page to ask
+    page.wait_for(f"document.querySelector('#state-text').textContent === '{state}'")
+    assert words in text(page, ".bound")
+    assert text(page, "#pages") == "7,000"
+    assert page.evaluate("document.title") == f"{state} · Gossamer"
+    assert text(page, "#said") == f"The crawl: {state}"
+    assert page.evaluate("document.body.classList.contains('lost')") is False
+    assert page.evaluate(WORKING) == []
+    assert "left" not in text(page, "#limit-text")
+    # It can be looked at in every span, and asks nothing more of an address that may be another's.
+    asked = len(page.requests)
+    for span in ("5min", "day", "all"):
+        page.evaluate(f"document.querySelector('input[value=\"{span}\"]').click()")
+        assert page.evaluate(DRAWN) > 10
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    if reason == "exhausted":  # once is enough
+        page.evaluate("new Promise((resolve) => setTimeout(resolve, 3000))")
+    assert len(page.requests) == asked
+
+
+def test_a_tab_never_shows_another_run_that_took_its_port(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0, activity=crawl.activity("first.example"))
+    show(page, crawl.with_token)
+    crawl.server.close()  # as a killed one: the page hears nothing of it
+    other = Crawl(crawl.server.port, data_directory="/data/of/another", run=8)
+    try:
+        assert other.server.port == crawl.server.port
+        other.put(time.time(), 99.0, activity=other.activity("other.example"))
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.wait_for("document.querySelector('#other').checkVisibility()", 120)
+        page.take_complaints()  # of the moment between the two
+
+        def is_that_of_the_first(pages: str) -> None:
+            assert text(page, "#state-text") == "Another run"
+            assert "Run 3 of /data/of/the/crawl has ended." in text(page, ".bound")
+            assert "run 8 of /data/of/another" in text(page, "#other")
+            assert text(page, "#pages") == pages
+            assert "other.example" not in text(page, "#busiest")
+            assert page.evaluate(WORKING) == []
+
+        is_that_of_the_first("5,000")
+        # The tab remembers whose it is when it is loaded again.
+        page.open(crawl.address)
+        page.wait_for("document.querySelector('#other').checkVisibility()")
+        is_that_of_the_first("–")
+        assert other.calls.made == []
+        # By a click that says so it becomes the other's; the token of the first opens nothing there.
+        page.click("#show-other")
+        page.wait_for("document.querySelector('#pages')?.textContent === '99,000'")  # loading, at first
+        assert text(page, "#place") == "/data/of/another"
+        assert page.evaluate("document.querySelector('#unlock').checkVisibility()")
+        assert page.evaluate("document.querySelector('#pause').disabled")
+    finally:
+        other.server.close()
+
+
+def test_a_click_at_the_moment_of_the_change_does_nothing_to_the_other_run(page: Page, crawl: Crawl) -> None:
+    """Even if both had the same token."""
+    crawl.put(time.time(), 5.0)
+    show(page, crawl.with_token)
+    page.evaluate("window.keptFetch = window.fetch; window.fetch = () => new Promise(() => {})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # what it asks now is never answered
+    crawl.server.close()
+    other = Crawl(crawl.server.port, data_directory="/data/of/another")
+    try:
+        page.evaluate("window.fetch = window.keptFetch")
+        page.click("#pause")
+        page.wait_for("document.querySelector('#other').checkVisibility()", 120)
+        assert other.calls.made == []
+        page.take_complaints()
+    finally:
+        other.server.close()
+
+
+def test_the_printed_address_of_another_run_opens_it_in_a_tab_of_the_first(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0)
+    show(page, crawl.with_token)
+    crawl.server.close()
+    other = Crawl(crawl.server.port, data_directory="/data/of/another")
+    try:
+        page.take_complaints()
+        page.evaluate(f"location.href = {other.with_token!r}")
+        page.wait_for("document.querySelector('#place')?.textContent === '/data/of/another'", 120)  # loading, at first
+        page.wait_for("!document.querySelector('#pause').disabled")
+        page.take_complaints()
+    finally:
+        other.server.close()
+
+
+def test_a_connection_that_is_lost_while_the_crawl_stops_is_its_end(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0)
+    crawl.board.state = "stopping"
+    show(page, crawl.with_token)
+    crawl.server.close()
+    page.wait_for("document.querySelector('#state-text').textContent === 'Ended'", 120)
+    assert "was stopping, and has ended" in text(page, ".bound")
+    page.evaluate("window.fetch = () => new Promise(() => {}); window.stop()")
+    page.take_complaints()
 
 
 def test_before_the_first_sample_nothing_is_shown_as_zero(page: Page, crawl: Crawl) -> None:
@@ -401,8 +651,8 @@ def test_a_crawl_that_is_gone_is_said_to_be_and_its_last_figures_stay(page: Page
     crawl.server.close()
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for("document.body.classList.contains('lost')")
-    assert "The crawl has ended or cannot be reached" in text(page, ".bound")
-    assert text(page, "#said") == "The crawl: No connection"
+    assert text(page, ".bound").startswith("The crawl does not answer. It has ended, or cannot be reached;")
+    assert text(page, "#said") == "The crawl: No answer"
     assert text(page, "#pages") == "5,000"
     assert page.evaluate("getComputedStyle(document.querySelector('.figures')).filter") == "grayscale(1)"
     assert page.evaluate("document.querySelector('#pause').disabled && document.querySelector('#stop').disabled")
@@ -418,7 +668,7 @@ def test_a_crawl_that_is_gone_is_said_to_be_and_its_last_figures_stay(page: Page
 
 def test_the_search_shows_what_explain_says(page: Page, crawl: Crawl) -> None:
     crawl.put(time.time(), 5.0)
-    show(page, crawl.address)
+    show(page, crawl.with_token)
     page.click("#query")
     page.type("https://a.example/x")
     page.press("Enter")
@@ -440,13 +690,24 @@ def test_the_search_shows_what_explain_says(page: Page, crawl: Crawl) -> None:
 
 def test_a_question_that_is_none_is_answered_with_the_servers_words(page: Page, crawl: Crawl) -> None:
     crawl.put(time.time(), 5.0)
-    show(page, crawl.address)
+    show(page, crawl.with_token)
     page.click("#query")
     page.type("no url")
     page.press("Enter")
     page.wait_for("document.querySelector('#answer .problem')")
     assert text(page, "#answer .problem") == "No answer: 'no url' is no URL; give a whole http(s) URL"
     assert all("400" in one for one in page.take_complaints())
+
+
+def test_a_search_without_the_token_says_what_it_needs_and_asks_nothing(page: Page, crawl: Crawl) -> None:
+    crawl.put(time.time(), 5.0)
+    show(page, crawl.address)
+    page.click("#query")
+    page.type("https://a.example/x")
+    page.press("Enter")
+    page.wait_for("document.querySelector('#answer .problem')")
+    assert "needs the token of this run" in text(page, "#answer .problem")
+    assert crawl.asked == []
 
 
 # The controls.
@@ -571,9 +832,9 @@ def test_what_has_the_focus_keeps_it_while_the_figures_move(page: Page, crawl: C
 @pytest.mark.parametrize("width", [360, 820])
 def test_a_narrow_window_is_never_scrolled_sideways(page: Page, crawl: Crawl, width: int) -> None:
     crawl.put_hour()
-    crawl.put(time.time(), 148_466.123)  # figures as long as they get
+    crawl.put(time.time(), 148_466.123, spooled=1_234_567)  # figures as long as they get
     page.view(width, 800, mobile=True)
-    show(page, crawl.address)
+    show(page, crawl.with_token)
     page.evaluate(f"document.querySelector('#query').value = 'https://{LONG_SITE}/'")
     page.evaluate("document.querySelector('#search').requestSubmit()")
     page.wait_for("document.querySelector('#answer .summary')")

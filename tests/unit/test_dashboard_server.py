@@ -37,6 +37,7 @@ from gossamer.report.dashboard.addresses import (
 )
 from gossamer.report.dashboard.questions import MOST_WAITING, Explain, ExplainCommand, read_question
 from gossamer.report.dashboard.server import DashboardServer, page_routes
+from gossamer.report.history import KEPT_SAMPLES
 from gossamer.report.http import (
     BODY_BYTES,
     FURTHER_PORTS,
@@ -49,7 +50,7 @@ from gossamer.report.http import (
     Route,
 )
 from gossamer.report.metrics_server import MetricsServer
-from gossamer.report.sample import Activity, Percentiles, RecentPage, Sample
+from gossamer.report.sample import Activity, Bound, Percentiles, RecentPage, Sample
 from gossamer.run.data_directory import DataDirectory, Frontier
 from gossamer.url import Url, canonicalise
 
@@ -60,6 +61,7 @@ CONTROLS = ["/api/pause", "/api/resume", "/api/stop", "/api/block"]
 TIMEOUT_SECONDS = 60.0
 #: Of a server whose patience with a client is under test.
 SHORT_SECONDS = 0.5
+MEASURED = Bound("work", "nothing holds it back")
 
 
 class Reply(NamedTuple):
@@ -112,7 +114,7 @@ def made_board() -> Board:
     )
 
 
-def put(board: Board, at: float, title: str = HOSTILE_TITLE) -> None:
+def put(board: Board, at: float, title: str = HOSTILE_TITLE, bound: Bound = MEASURED) -> None:
     page = RecentPage(
         url="https://a.example/",
         title=title,
@@ -128,6 +130,7 @@ def put(board: Board, at: float, title: str = HOSTILE_TITLE) -> None:
         counts=Counts(admitted=10, finished=3, leased=1, spooled=2),
         outcomes={"page": 2},
         latency={"total": Percentiles(0.1, 0.2, 0.3)},
+        bound=bound,
     )
     board.put(sample, Activity(recent=[page]), b"crawler_pages_crawled_total 3.0\n")
 
@@ -224,8 +227,12 @@ def test_before_the_first_sample_everything_is_there_but_empty(dashboard: Dashbo
     reply = dashboard.get("/api/now")
     assert (reply.status, reply.headers["Content-Type"]) == (200, "application/json")
     shown = reply.json
-    assert set(shown) == {"now", "facts", "state", "sample", "activity", "span", "points"}
+    assert set(shown) == set(
+        "now facts state end sample bound activity recent span step points partial spans".split()  # noqa: SIM905
+    )
     assert (shown["state"], shown["sample"], shown["points"], shown["span"]) == ("running", None, [], "hour")
+    assert (shown["end"], shown["bound"]["by"], shown["partial"]) == (None, "starting", None)
+    assert shown["recent"] == {"pages_per_second": None, "outcomes": {}}
     assert shown["facts"]["data_directory"] == "/crawl"
     assert shown["activity"] == {"busiest": [], "failing": [], "recent": []}
 
@@ -258,8 +265,80 @@ def test_points_are_those_after_since_of_the_hour_or_of_the_day(dashboard: Dashb
     assert len(times("")) == 30
     assert times("since=1135") == [1140.0, 1145.0]
     assert times("since=1145.0&span=hour") == []
-    assert times("span=day") == [1055.0, 1115.0]
-    assert times("span=day&since=1055") == [1115.0]
+    # Of a run that is younger than an hour, the day has every sample.
+    assert times("span=day&since=1135") == [1140.0, 1145.0]
+    for number in range(30, KEPT_SAMPLES + 30):
+        put(dashboard.board, 1000.0 + 5 * number)
+    last = 1000.0 + 5 * (KEPT_SAMPLES + 29)
+    assert times("span=day")[:2] == [1055.0, 1115.0]
+    assert times("span=day&since=1055")[0] == 1115.0
+    assert times(f"span=5min&since={last - 10}") == [last - 5, last]
+    assert (times("span=5min")[0], len(times("span=5min"))) == (last - 295, 60)
+    assert times("span=all")[0] == 1000.0
+    shown = dashboard.get("/api/now?span=day").json
+    assert (shown["step"], shown["partial"]["at"], shown["partial"]["outcomes"]) == (60, last, {"page": 12})
+    assert shown["recent"]["outcomes"] == {"page": 120}
+
+
+def test_every_answer_says_which_run_it_is_from(dashboard: Dashboard) -> None:
+    known = dashboard.get("/api/now").headers["X-Gossamer-Run"]
+    assert known
+    for path in ("/", "/dashboard.js", "/api/explain", "/nothing"):
+        assert dashboard.get(path).headers["X-Gossamer-Run"] == known
+    with serving() as other:
+        assert other.get("/api/now").json["facts"]["identity"] == other.get("/").headers["X-Gossamer-Run"] != known
+
+
+@pytest.mark.parametrize("path", CONTROLS)
+def test_a_control_that_names_another_run_does_nothing(dashboard: Dashboard, path: str) -> None:
+    reply = dashboard.post(path, b'{"site": "a.example"}', X_Gossamer_Token=TOKEN, X_Gossamer_Run="another")
+    assert (reply.status, dashboard.controls.done) == (409, [])
+    assert "another run" in reply.json["error"]
+
+
+def test_the_line_fits_the_state_though_the_sample_is_older(dashboard: Dashboard) -> None:
+    put(dashboard.board, 1005.0, bound=Bound("paused", "paused on the dashboard"))
+    assert dashboard.get("/api/now").json["bound"]["because"].startswith("resumed: ")
+    dashboard.board.state = "paused"
+    assert dashboard.get("/api/now").json["bound"]["because"] == "paused on the dashboard"
+    put(dashboard.board, 1010.0, bound=Bound("politeness", "all sites are cooling"))
+    assert dashboard.get("/api/now").json["bound"]["by"] == "paused"
+
+
+# The end.
+
+
+def test_a_page_that_asks_soon_is_told_how_the_run_ended_before_the_server_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gossamer.report.dashboard.audience.WAIT_SECONDS", TIMEOUT_SECONDS)
+    monkeypatch.setattr("gossamer.report.dashboard.audience.LATELY_SECONDS", TIMEOUT_SECONDS)
+    with serving() as dashboard:
+        for tab in ("one", "other"):
+            assert dashboard.get(f"/api/now?tab={tab}").json["state"] == "running"
+        dashboard.board.stop_reason = "max_pages"
+        dashboard.board.finish()
+        closing = threading.Thread(target=dashboard.server.close)
+        closing.start()
+        for tab in ("one", "other"):
+            assert closing.is_alive()
+            shown = dashboard.get(f"/api/now?tab={tab}").json
+            assert (shown["state"], shown["end"]["reason"]) == ("finished", "max_pages")
+            assert list(shown["spans"]) == ["5min", "hour", "day", "all"]
+        closing.join(TIMEOUT_SECONDS)
+        assert not closing.is_alive()
+
+
+def test_the_end_waits_for_nobody_who_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for a page in the background, which has not asked for long; else this would take an hour."""
+    monkeypatch.setattr("gossamer.report.dashboard.audience.WAIT_SECONDS", 3600.0)
+    with serving() as dashboard:
+        dashboard.get("/api/now")
+        dashboard.get("/api/now?tab=background")
+        monkeypatch.setattr("gossamer.report.dashboard.audience.LATELY_SECONDS", -1.0)
+        dashboard.board.finish()
+    assert dashboard.board.end is not None
+    assert dashboard.board.end.reason == "failed"
 
 
 @pytest.mark.parametrize("query", ["since=soon", "since=nan", "since=inf", "span=week", "&".join(["a=1"] * 9)])

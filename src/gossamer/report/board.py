@@ -1,18 +1,15 @@
 """Where the leader puts what it measures, and where those who show it take it from, in whatever thread they are."""
 
-from collections import deque
+import secrets
+import time
 from typing import Literal, Protocol
 
 import msgspec
 
-from gossamer.report.sample import SAMPLE_SECONDS, Activity, Percentiles, Sample
+from gossamer.report.history import History
+from gossamer.report.sample import Activity, Sample
 
-#: An hour of samples; beyond that, a day of minutes: together some 2 MB.
-KEPT_SAMPLES = int(3600 / SAMPLE_SECONDS)
-KEPT_MINUTES = 24 * 60
-_SAMPLES_A_MINUTE = int(60 / SAMPLE_SECONDS)
-
-State = Literal["running", "paused", "stopping"]
+State = Literal["running", "paused", "stopping", "finished"]
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,23 +27,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """0 is no limit."""
     max_duration_seconds: float
     """0 is no limit."""
+    identity: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
+    """Of this run and no other, of any crawl: an address may be another run's the next moment."""
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment in a chart; of a minute, the mean of its samples, and the sum of their outcomes."""
+class End(msgspec.Struct, frozen=True):
+    """A run that is over."""
 
+    reason: str
+    """As the summary has it (`run.stop.StopReason`), or `failed`: the log of the leader has why."""
     at: float
-    pages_per_second: float
-    fetches_per_second: float
-    bytes_per_second: float
-    queued: float
-    spooled: float
-    in_flight: float
-    outcomes: dict[str, int]
-    total: Percentiles
-    first_byte: Percentiles
-    cpu: float
-    """Of all processes of the crawl together, in processors."""
+    """Wall clock."""
 
 
 class Controls(Protocol):
@@ -61,7 +52,7 @@ class Controls(Protocol):
         """As an interrupt does: nothing is lost, and the crawl can be resumed."""
 
     def block(self, site: str) -> None:
-        """Ask nothing of this site any more, in this run and after. Raises UsageError for what is no site."""
+        """Ask nothing of this site any more, in this run and after. Raises UsageError for what is not a site."""
 
 
 class Board:
@@ -70,72 +61,22 @@ class Board:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.state: State = "running"
+        self.stop_reason = "failed"
+        """The leader says why it stops when all has gone well; until then it would have failed."""
+        self.end: End | None = None
         self.sample: Sample | None = None
         self.activity = Activity()
         self.exposition = b""
         """The metrics as Prometheus reads them, of the same moment as `sample`."""
-        self.samples: tuple[Point, ...] = ()
-        """Of the last hour, the oldest first."""
-        self.minutes: tuple[Point, ...] = ()
-        """Of the last day."""
-        self._samples: deque[Point] = deque(maxlen=KEPT_SAMPLES)
-        self._minutes: deque[Point] = deque(maxlen=KEPT_MINUTES)
-        self._taken = 0
+        self.history = History()
 
     def put(self, sample: Sample, activity: Activity, exposition: bytes) -> None:
-        self._samples.append(_point(sample))
-        self._taken += 1
-        if self._taken % _SAMPLES_A_MINUTE == 0:
-            self._minutes.append(_mean(list(self._samples)[-_SAMPLES_A_MINUTE:]))
-            self.minutes = tuple(self._minutes)
-        self.samples = tuple(self._samples)
+        self.history.add(sample)
         self.activity = activity
         self.exposition = exposition
         self.sample = sample
 
-
-def _point(sample: Sample) -> Point:
-    return Point(
-        at=sample.at,
-        pages_per_second=sample.pages_per_second,
-        fetches_per_second=sample.fetches_per_second,
-        bytes_per_second=sample.bytes_per_second,
-        queued=sample.counts.queued,
-        spooled=sample.backlog_pages,
-        in_flight=sample.in_flight,
-        outcomes=sample.outcomes,
-        total=sample.latency.get("total", Percentiles()),
-        first_byte=sample.latency.get("first_byte", Percentiles()),
-        cpu=sum(process.cpu for process in sample.processes),
-    )
-
-
-def _mean(points: list[Point]) -> Point:
-    def mean(name: str) -> float:
-        return float(sum(getattr(point, name) for point in points)) / len(points)
-
-    outcomes: dict[str, int] = {}
-    for point in points:
-        for reason, count in point.outcomes.items():
-            outcomes[reason] = outcomes.get(reason, 0) + count
-    # Percentiles have no mean; the worst of the minute is what a person looks for.
-    return Point(
-        at=points[-1].at,
-        pages_per_second=mean("pages_per_second"),
-        fetches_per_second=mean("fetches_per_second"),
-        bytes_per_second=mean("bytes_per_second"),
-        queued=mean("queued"),
-        spooled=mean("spooled"),
-        in_flight=mean("in_flight"),
-        outcomes=outcomes,
-        total=_worst([point.total for point in points]),
-        first_byte=_worst([point.first_byte for point in points]),
-        cpu=mean("cpu"),
-    )
-
-
-def _worst(measured: list[Percentiles]) -> Percentiles:
-    def worst(name: str) -> float | None:
-        return max((value for one in measured if (value := getattr(one, name)) is not None), default=None)
-
-    return Percentiles(worst("p50"), worst("p90"), worst("p99"))
+    def finish(self) -> None:
+        """The last call: nothing is put here any more."""
+        self.end = End(self.stop_reason, time.time())
+        self.state = "finished"

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 #: At once. A browser opens six, a Prometheus one.
 MOST_CONNECTIONS = 32
@@ -23,6 +24,7 @@ class _Connection:
         self.thread = thread
         self.waited_since = now
         self.until: float | None = now + seconds
+        self.has_asked = False
         self.is_closing = False
 
 
@@ -63,6 +65,7 @@ class Connections:
         """Its answer is being made: however long that takes, it is not the client's fault."""
         with self._lock:
             if (known := self._all.get(client)) is not None:
+                known.has_asked = True
                 known.until = None
 
     def close_late(self) -> None:
@@ -73,18 +76,29 @@ class Connections:
                 if known.until is not None and known.until < now:
                     self._close(client)
 
-    def close_all(self, seconds: float) -> None:
-        """And wait for their threads, each for so long."""
+    def close_all(self, answer_seconds: float, seconds: float) -> None:
+        """Answers that are on their way have `answer_seconds` to arrive. Each thread is waited for, for `seconds`."""
+        with self._lock:
+            asked = [known.thread for known in self._all.values() if known.has_asked]
+            for client, known in self._all.items():
+                if not known.has_asked:
+                    self._close(client)
+        until = time.monotonic() + answer_seconds
+        _join(asked, lambda: until - time.monotonic())
         with self._lock:
             threads = [known.thread for known in self._all.values()]
             for client in self._all:
                 self._close(client)
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(seconds)
+        _join(threads, lambda: seconds)
 
     def _close(self, client: socket.socket) -> None:
         """Its thread wakes up, and ends."""
         self._all[client].is_closing = True
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
+
+
+def _join(threads: Iterable[threading.Thread], seconds: Callable[[], float]) -> None:
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(0.0, seconds()))

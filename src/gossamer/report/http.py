@@ -42,6 +42,8 @@ LINGER_BYTES = 4 << 20
 LOOK_SECONDS = 0.2
 #: While there are no descriptors for another connection: else accepting would be tried without a pause.
 SHORT_SECONDS = 0.2
+#: At the end of the server, for answers that are on their way.
+ANSWER_SECONDS = 1.0
 #: The threads of an ended server have nothing to wait for but an answer in the making.
 CLOSE_SECONDS = 5.0
 
@@ -189,7 +191,7 @@ class _Listener(ThreadingHTTPServer):
     def end(self) -> None:
         """After the loop has ended."""
         self.server_close()
-        self.connections.close_all(CLOSE_SECONDS)
+        self.connections.close_all(ANSWER_SECONDS, CLOSE_SECONDS)
 
 
 class _HeadTooLarge(HTTPException):

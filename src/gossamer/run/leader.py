@@ -150,6 +150,7 @@ class Leader:
             after = self._condition.counts = await self._last_counts(workshop)
             # The last figures stand as long as somebody may ask for them.
             await self._observation.take()
+            self._board.stop_reason = reason
         finally:
             await self._leave_nothing_behind()
             await asyncio.to_thread(self._showing.close)

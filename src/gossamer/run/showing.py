@@ -33,6 +33,7 @@ class Showing:
         self, data: Path, settings: ReportSettings, board: Board, controls: Controls, terminal: Terminal
     ) -> None:
         self._data = data
+        self._board = board
         self._metrics_address = settings.metrics_address
         self._terminal = terminal
         self._dashboard: DashboardServer | None = None
@@ -66,6 +67,8 @@ class Showing:
         return [(address, port) for address in {*LOOPBACK, self._metrics_address} for port in ports]
 
     def close(self) -> None:
+        """The pages that are open get to know how it ended, if they ask soon."""
+        self._board.finish()
         for server in (self._dashboard, self._metrics):
             if server is not None:
                 server.close()

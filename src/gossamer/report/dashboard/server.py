@@ -4,15 +4,22 @@ It listens on 127.0.0.1 alone. Every answer carries `HEADERS`; whatever goes wro
 
 GET /, /NAME
     The files of `page/`; `/` is index.html. With an ETag: 304 where nothing has changed.
-GET /api/now[?since=UNIXTIME][&span=hour|day]
+GET /api/now[?since=UNIXTIME][&span=5min|hour|day|all][&tab=NAME]
     now         the clock here, Unix time: ages are to be counted from it
-    facts       `report.board.Facts`
-    state       "running", "paused" or "stopping"
+    facts       `report.board.Facts`; `identity` is this run's alone
+    state       "running", "paused", "stopping" or "finished"
+    end         null, or how a finished run ended: `report.board.End`
     sample      `report.sample.Sample`, and `counts.queued` besides; null before the first one
+    bound       `report.sample.Bound`: what limits the crawl now; fits `state`, which may be newer than the sample
     activity    `report.sample.Activity`; everything in it is from the web
-    span        "hour" (the default) or "day"
-    points      list of `report.board.Point`, the oldest first: of the hour every five seconds, of the day every minute;
+    recent      of the last five minutes: `pages_per_second` (the mean; null before the first sample), and `outcomes`
+    span        "hour" is the default
+    step        seconds between two points. If it has changed, all points have: ask for them again, without `since`
+    points      list of `report.history.Point`, the oldest first;
                 with `since` only those later than that: give the `at` of the last point that was got
+    partial     null, or a point of what was measured since the last one of `points`
+    spans       null; of a finished run, `step`, `points` and `partial` of every span, because nobody can ask again
+    A page gives a name of its own choice as `tab`: if it asks every few seconds, the server waits for it at the end.
 GET /api/explain?q=TEXT (needs the token)
     What became of a URL; of a site (a host, without a scheme), what became of the root of its https or http origin.
     typed         q
@@ -21,7 +28,9 @@ GET /api/explain?q=TEXT (needs the token)
     400 what is no URL, 429 too many ask at once, 503 the store does not answer, 504 no answer in half a minute
 POST /api/pause, /api/resume, /api/stop     no body
 POST /api/block                             {"site": "example.org"}
-    204: it is done, or under way; `state` will tell. 400: that is no site.
+    204: it is done, or under way; `state` will tell. 400: that is not a site. 409: `X-Gossamer-Run` names another run.
+
+Every answer says which run it is from: the header `X-Gossamer-Run` has the `identity` of its facts.
 
 Whose requests are answered:
 
@@ -37,7 +46,8 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -48,7 +58,10 @@ import msgspec
 
 from gossamer.errors import GossamerError, StoreUnavailable, UsageError
 from gossamer.report.board import Board, Controls
+from gossamer.report.bounds import bound_now
+from gossamer.report.dashboard.audience import Audience
 from gossamer.report.dashboard.questions import Explain, ExplainCommand, OneAtATime, TooManyQuestions
+from gossamer.report.history import SPANS, Point, Series
 from gossamer.report.http import PATIENCE_SECONDS, SAFE_HEADERS, Answer, HttpServer, Request, Route, problem
 from gossamer.report.sample import Sample
 
@@ -56,6 +69,7 @@ log = logging.getLogger("gossamer.report")
 
 ADDRESS = "127.0.0.1"
 TOKEN_HEADER = "X-Gossamer-Token"  # noqa: S105 (the name of it)
+RUN_HEADER = "X-Gossamer-Run"
 #: Nothing is kept by the browser but the files of the page, and those are asked for again each time.
 HEADERS: Mapping[str, str] = SAFE_HEADERS | {
     "Content-Security-Policy": (
@@ -84,8 +98,6 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True):
 class DashboardServer:
     """Serves from the moment it is made until `close`. Raises OSError if there is no port for it."""
 
-    headers = HEADERS
-
     def __init__(
         self,
         board: Board,
@@ -99,8 +111,10 @@ class DashboardServer:
         """An `ExplainCommand` is closed with the server."""
         if not token:
             raise ValueError("an empty token would be anybody's")
+        self.headers: Mapping[str, str] = {**HEADERS, RUN_HEADER: board.facts.identity}
         self._board = board
         self._controls = controls
+        self._audience = Audience()
         self._token = token.encode()
         self._explain = explain
         self._questions = OneAtATime(explain)
@@ -117,6 +131,9 @@ class DashboardServer:
         self.url = self._server.url
 
     def close(self) -> None:
+        """If the board says how the run ended, those who look on have a moment to get to know it."""
+        if self._board.end is not None:
+            self._audience.wait()
         if isinstance(self._explain, ExplainCommand):
             self._explain.close()
         self._server.close()
@@ -140,9 +157,11 @@ class DashboardServer:
             return None
         if not set(request.headers.get_all("Origin", [])) <= {f"http://{hosts[0].lower()}"}:
             return _forbidden("asked by a page from elsewhere")
+        if not set(request.headers.get_all(RUN_HEADER, [])) <= {self.headers[RUN_HEADER]}:
+            return problem(HTTPStatus.CONFLICT, "this page belongs to another run; open the address again")
         given = request.headers.get(TOKEN_HEADER, "").encode(errors="replace")
         if not secrets.compare_digest(given, self._token):
-            return _forbidden("this needs the token: it is printed at the start, and in dashboard.json of the crawl")
+            return _forbidden("this needs the token: it is in dashboard.json of the data directory")
         return None
 
     # What is asked.
@@ -153,24 +172,31 @@ class DashboardServer:
             since = float(asked.get("since", "0"))
         except ValueError:
             return problem(HTTPStatus.BAD_REQUEST, "since is no time; give seconds, as in since=1700000000.5")
-        span = asked.get("span", "hour")
-        if not math.isfinite(since) or span not in {"hour", "day"}:
-            return problem(HTTPStatus.BAD_REQUEST, "since is a time in seconds, and span is hour or day")
+        span = next((each for each in SPANS if each == asked.get("span", "hour")), None)
+        if not math.isfinite(since) or span is None:
+            return problem(HTTPStatus.BAD_REQUEST, f"since is a time in seconds, and span is one of {', '.join(SPANS)}")
         board = self._board
-        points = board.samples if span == "hour" else board.minutes
-        return Answer(
-            body=_json(
-                {
-                    "now": time.time(),
-                    "facts": board.facts,
-                    "state": board.state,
-                    "sample": board.sample and _with_queued(board.sample),
-                    "activity": board.activity,
-                    "span": span,
-                    "points": [point for point in points if point.at > since],
-                }
-            )
-        )
+        # First: what is said beside it may be newer, never older.
+        end, state = board.end, board.state
+        series = board.history.series(span)
+        answer = {
+            "now": time.time(),
+            "facts": board.facts,
+            "state": state,
+            "end": end,
+            "sample": board.sample and _with_queued(board.sample),
+            "bound": bound_now(board.sample, state),
+            "activity": board.activity,
+            "recent": _recent(board.history.series("5min").points),
+            "span": span,
+            "step": series.step_seconds,
+            "points": [point for point in series.points if point.at > since],
+            "partial": series.partial,
+            "spans": None if end is None else {each: _series(board.history.series(each)) for each in SPANS},
+        }
+        if tab := asked.get("tab"):
+            self._audience.note(tab, knows_end=end is not None)
+        return Answer(body=_json(answer))
 
     def _answer_question(self, request: Request) -> Answer:
         try:
@@ -248,6 +274,18 @@ def _parameters(request: Request) -> dict[str, str]:
 def _with_queued(sample: Sample) -> dict[str, Any]:
     counts = msgspec.structs.asdict(sample.counts) | {"queued": sample.counts.queued}
     return msgspec.structs.asdict(sample) | {"counts": counts}
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {"step": series.step_seconds, "points": series.points, "partial": series.partial}
+
+
+def _recent(points: Sequence[Point]) -> dict[str, Any]:
+    outcomes: Counter[str] = Counter()
+    for point in points:
+        outcomes.update(point.outcomes)
+    rate = sum(point.pages_per_second for point in points) / len(points) if points else None
+    return {"pages_per_second": rate, "outcomes": outcomes}
 
 
 def _json(value: object) -> bytes:

@@ -1,6 +1,6 @@
 // One chart: axes, lines or stacked columns, and a cursor that reads values by pointer or arrow keys.
 
-import { clock, NONE } from "./format.js";
+import { NONE, tick as timeText, within } from "./format.js";
 import { make, makeSvg, say, setText } from "./elements.js";
 import { gather, linearTicks, logTicks, timeTicks } from "./scale.js";
 
@@ -163,7 +163,7 @@ export class Chart {
       drawn.push(makeSvg("line", { class: "grid", x1: x, x2: x, y1: bottom, y2: bottom + 4 }));
       // The last one would be cut off at the edge.
       const isAtEdge = this.width - x < 18;
-      drawn.push(tickLabel(clock(at), isAtEdge ? this.width - 2 : x, this.height - 4, isAtEdge ? "end" : "middle"));
+      drawn.push(tickLabel(timeText(at, this.range.to - this.range.from), isAtEdge ? this.width - 2 : x, this.height - 4, isAtEdge ? "end" : "middle"));
     }
     this.axes.replaceChildren(...drawn);
   }
@@ -229,13 +229,17 @@ export class Chart {
       }
     }
     this.pointer.replaceChildren(...drawn);
-    setText(this.at, index === null ? "" : clock(bucket.at, { seconds: this.size < 60 }));
+    setText(this.at, index === null ? "" : this.when(bucket.at, { seconds: this.size < 60 }));
   }
 
   /** What is under the cursor, in words. */
   reading() {
     const bucket = this.buckets[this.cursorIndex() ?? this.buckets.length - 1];
-    return `${clock(bucket.at)}: ${this.worded(bucket)}`;
+    return `${this.when(bucket.at)}: ${this.worded(bucket)}`;
+  }
+
+  when(at, options) {
+    return within(at, this.range.to - this.range.from, options);
   }
 
   worded(bucket) {
@@ -250,7 +254,7 @@ export class Chart {
   described() {
     if (!this.latest) return `Chart: ${this.title}. Nothing measured yet.`;
     const { from, to } = this.range;
-    const time = `${clock(from)} to ${clock(to)}`;
+    const time = `${this.when(from)} to ${this.when(to)}`;
     return `Chart: ${this.title}, ${time}. Latest: ${this.worded(this.latest)}. The arrow keys read values.`;
   }
 }

@@ -5,13 +5,15 @@ import { bytes, bytesPerSecond, counted, full, latency, perSecond, short } from 
 import { byId, make, setText } from "./elements.js";
 import { FAILURE_KINDS, sumOf, OTHER_FAILURES, isFailure, isRefusal, isOurs, isWaiting } from "./reasons.js";
 
-// How long each span is, how often it is measured, and how little of it fills a chart: a young crawl has a wide one.
-const SPANS = { hour: { seconds: 3600, step: 5, least: 300 }, day: { seconds: 86400, step: 60, least: 3600 } };
+const SPANS = { "5min": 300, hour: 3600, day: 86400, all: Infinity };
+// A chart begins where the crawl does. In its first minute there is room on the right.
+const LEAST_SECONDS = 60;
 
 export class Charts {
   constructor() {
     this.span = "hour";
     this.points = [];
+    this.step = null;
     this.charts = [];
     const add = (id, options) => {
       const chart = new Chart(byId(id), options);
@@ -116,15 +118,23 @@ export class Charts {
     return this.points.at(-1)?.at ?? null;
   }
 
-  add(points, now) {
-    const { seconds, step, least } = SPANS[this.span];
+  /** Whether its points can follow those that are here. */
+  fits({ step }) {
+    return !this.points.length || step === this.step;
+  }
+
+  /** What /api/now answers. */
+  add({ points, partial, step, now, facts, end }) {
+    const seconds = SPANS[this.span];
     const since = this.since ?? -Infinity;
+    this.step = step;
     this.points.push(...points.filter((point) => point.at > since));
-    this.points = this.points.filter((point) => point.at > now - seconds - step);
-    const to = Math.max(now, this.points.at(-1)?.at ?? now);
-    const first = this.points[0]?.at ?? to;
-    const from = Math.max(to - seconds, Math.min(first, to - least));
-    for (const chart of this.charts) chart.show(this.points, { from, to, step });
+    const last = partial ?? this.points.at(-1);
+    const to = Math.max(end?.at ?? now, last?.at ?? 0);
+    const from = Math.max(to - seconds, facts.started_at);
+    this.points = this.points.filter((point) => point.at > from - step);
+    const shown = partial ? [...this.points, partial] : this.points;
+    for (const chart of this.charts) chart.show(shown, { from, to: Math.max(to, from + LEAST_SECONDS), step });
   }
 
   /** What stands under the charts, of this moment. */
@@ -142,24 +152,6 @@ export class Charts {
     siteBar(this.queued, sites, counts.sites);
     const busy = `${full(sample.in_flight)} of ${counted(sample.workers, "worker")} busy`;
     foot(this.flight, [`${bytes(sample.backlog_bytes)} spooled`, busy]);
-  }
-
-  /** The mean of the last minutes, or null. */
-  meanRate(seconds) {
-    const last = this.points.at(-1)?.at;
-    const recent = this.points.filter((point) => point.at > last - seconds);
-    return recent.length ? recent.reduce((sum, point) => sum + point.pages_per_second, 0) / recent.length : null;
-  }
-
-  /** Outcomes of the last minutes, by reason. */
-  outcomes(seconds) {
-    const last = this.points.at(-1)?.at;
-    const total = {};
-    for (const point of this.points) {
-      if (point.at <= last - seconds) continue;
-      for (const [reason, count] of Object.entries(point.outcomes)) total[reason] = (total[reason] ?? 0) + count;
-    }
-    return total;
   }
 }
 

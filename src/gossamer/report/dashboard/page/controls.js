@@ -2,20 +2,22 @@
 
 import * as api from "./api.js";
 import { visible } from "./format.js";
-import { byId, setText } from "./elements.js";
+import { byId, setText, setTitle } from "./elements.js";
 
 const REFUSED = "Refused: the token is wrong, or of another run.";
 const STOP_MEANS =
-  "What is in flight ends, everything is written, and the crawl can be resumed later. This page ends with it.";
+  "What is in flight ends, everything is written, and the crawl can be resumed later. This page shows its last figures then.";
 const BLOCK_MEANS = "Nothing is asked of it any more, in this run and in later ones.";
 
 export class Controls {
-  /** `changed` is called when the crawl was told something; `allow` with whether blocking is possible now. */
+  /** `changed` is called when the crawl was told something; `allow` with what the rows of the tables may offer. */
   constructor({ changed, allow }) {
     this.changed = changed;
     this.allow = allow;
     this.state = "waiting";
     this.isReached = false;
+    this.isDiskFull = false;
+    this.isOver = false;
     this.isBusy = false;
     byId("pause").addEventListener("click", () => this.pauseOrResume());
     byId("stop").addEventListener("click", () => this.stop());
@@ -35,23 +37,34 @@ export class Controls {
       byId("pause").focus();
     });
     byId("result-close").addEventListener("click", () => this.tell(""));
-    api.onNewToken(() => this.show());
     this.show();
   }
 
   /** What the crawl does now, and whether it can be told anything. */
-  set(state, isReached) {
-    if (state === this.state && isReached === this.isReached) return;
-    this.state = state;
-    this.isReached = isReached;
+  set(state, { isReached, isDiskFull = false }) {
+    if (state === this.state && isReached === this.isReached && isDiskFull === this.isDiskFull) return;
+    Object.assign(this, { state, isReached, isDiskFull });
+    this.show();
+  }
+
+  /** The run is over, or not at this address any more: nothing can be told to it. */
+  end() {
+    this.isOver = true;
+    this.isReached = false;
+    byId("confirm").close();
+    byId("block-site").disabled = true;
+    this.tell("");
     this.show();
   }
 
   show() {
     const may = api.hasToken() && this.isReached && this.state !== "stopping";
-    byId("unlock").hidden = api.hasToken();
+    byId("unlock").hidden = api.hasToken() || this.isOver;
     setText(byId("pause"), this.state === "paused" ? "Resume" : "Pause");
-    byId("pause").disabled = !may;
+    // A crawl that waits for room on the disk resumes by itself, and not before.
+    const isWaiting = this.state === "paused" && this.isDiskFull;
+    byId("pause").disabled = !may || isWaiting;
+    setTitle(byId("pause"), isWaiting ? "It resumes when there is room on the disk" : "");
     byId("stop").disabled = !may;
     byId("block").querySelector("button").disabled = !may;
     const why = api.hasToken() ? "" : "unlock-why";
@@ -59,16 +72,16 @@ export class Controls {
       if (why) byId(id).setAttribute("aria-describedby", why);
       else byId(id).removeAttribute("aria-describedby");
     }
-    this.allow(may);
+    this.allow({ block: may, explain: !this.isOver });
   }
 
   async pauseOrResume() {
-    if (this.state === "paused") await this.tellCrawl("resume", null, "Resumed.");
+    if (this.state === "paused") await this.tellCrawl("resume", null, "Resuming: sites are asked again as they are due.");
     else await this.tellCrawl("pause", null, "Pausing: nothing new is asked for; what is in flight ends.");
   }
 
   async stop() {
-    if (await confirmed("Stop the crawl?", STOP_MEANS, "Stop")) await this.tellCrawl("stop", null, "The crawl stops.");
+    if (await confirmed("Stop the crawl?", STOP_MEANS, "Stop")) await this.tellCrawl("stop", null, "Stopping: what is in flight ends.");
   }
 
   async block(site) {
@@ -92,6 +105,9 @@ export class Controls {
         this.show();
         this.tell(REFUSED, "problem");
         byId("token").focus();
+      } else if (error.status === 409) {
+        // Another run answers: the page finds out which when it asks now.
+        this.changed();
       } else this.tell(`That did not work: ${visible(error.message)}`, "problem");
       return false;
     } finally {

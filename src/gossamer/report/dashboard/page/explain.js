@@ -10,6 +10,8 @@ const OF_A_SITE = "Of a site, this is its first page; the rows below tell how th
 const GOOD = new Set(["fetched", "redirected"]);
 const BAD = new Set(["failed", "refused", "excluded-later"]);
 
+const NO_TOKEN = "Explain needs the token of this run. It is in dashboard.json of the data directory.";
+
 let asked = 0;
 
 export function listen() {
@@ -23,6 +25,13 @@ export function listen() {
   byId("answer").addEventListener("keydown", (event) => {
     if (event.key === "Escape") close();
   });
+}
+
+/** The run is over: `gossamer explain` goes on answering, this page does not. */
+export function end() {
+  asked += 1;
+  byId("answer").removeAttribute("aria-busy");
+  for (const element of byId("search").elements) element.disabled = true;
 }
 
 function close() {
@@ -44,6 +53,7 @@ export async function ask(text) {
   section.scrollIntoView({ block: "nearest" });
   byId("answer-title").focus({ preventScroll: true });
   try {
+    if (!api.hasToken()) throw new api.Refused(403, NO_TOKEN);
     const answer = await api.explain(text);
     if (mine !== asked) return;
     fill(...explained(answer));

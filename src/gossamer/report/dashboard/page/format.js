@@ -96,6 +96,20 @@ export function clock(at, { seconds = false } = {}) {
   return (seconds ? clockSeconds : clockMinutes).format(at * 1000);
 }
 
+const day = new Intl.DateTimeFormat(EN, { day: "numeric", month: "short" });
+
+/** A tick of an axis: 14:32, 14:32:15 between two minutes; 3 Nov at midnight, where there is more than one day. */
+export function tick(at, range) {
+  const here = new Date(at * 1000);
+  if (range > 86400 && here.getHours() === 0 && here.getMinutes() === 0) return day.format(here);
+  return clock(at, { seconds: here.getSeconds() !== 0 });
+}
+
+/** A moment in a chart of this range: 14:32, 3 Nov, 14:32. */
+export function within(at, range, options) {
+  return range > 86400 ? `${day.format(at * 1000)}, ${clock(at, options)}` : clock(at, options);
+}
+
 /** 3 Nov 2025, 14:32:07; NONE for what is no time. */
 export function moment(at) {
   return Number.isFinite(at) ? `${date.format(at * 1000)}, ${clock(at, { seconds: true })}` : NONE;

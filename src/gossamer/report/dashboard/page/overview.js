@@ -1,6 +1,6 @@
 // The first card: how the crawl is, what limits it, the figures that everybody asks for.
 
-import { about, bytes, counted, duration, full, NONE, percent, perSecond, short } from "./format.js";
+import { about, bytes, clock, counted, duration, full, NONE, percent, perSecond, short } from "./format.js";
 import { byId, make, say, setText, setTitle } from "./elements.js";
 import { failingShare, sumOf } from "./reasons.js";
 
@@ -8,8 +8,13 @@ const STATES = {
   running: "Running",
   paused: "Paused",
   stopping: "Stopping",
+  finished: "Finished",
+  stopped: "Stopped",
+  failed: "Failed",
   waiting: "Connecting",
-  lost: "No connection",
+  lost: "No answer",
+  ended: "Ended",
+  other: "Another run",
 };
 
 const BOUNDS = {
@@ -29,12 +34,15 @@ const BOUNDS = {
   work: "Limited by the work there is:",
 };
 
-const NOT_RUNNING = {
-  paused: "nothing new is asked for, until somebody lets it go on",
-  stopping: "what is in flight ends, and everything is written",
+// By the reason for the end (`run.stop.StopReason`): which state that is, and why.
+const ENDS = {
+  exhausted: ["finished", () => "everything that was found is fetched"],
+  max_pages: ["finished", (facts) => `the limit of ${counted(facts.max_pages, "page")} is reached`],
+  max_duration: ["finished", (facts) => `the limit of ${duration(facts.max_duration_seconds)} is reached`],
+  interrupted: ["stopped", (facts) => `nothing is lost; gossamer resume ${facts.data_directory} continues it`],
+  failed: ["failed", () => "an error ended it; log/leader.log in the data directory has the reason"],
 };
 
-export const RECENT_SECONDS = 300;
 // Nobody waits for that: the rate is not what it should be.
 const FAR_SECONDS = 365 * 86400;
 // What a person should look at. Broad crawls have some ten per cent of dead hosts; above a third something is wrong.
@@ -55,16 +63,41 @@ export function showState(state, { quiet = false } = {}) {
   shownState = state;
 }
 
-/** `state` is of this moment, and what was measured may be some seconds older. */
-export function showBound(measured, state) {
-  const bound = state in NOT_RUNNING && measured.by !== state ? { by: state, because: NOT_RUNNING[state] } : measured;
-  setText(byId("bound-by"), BOUNDS[bound.by] ?? `${bound.by}:`);
-  setText(byId("bound-because"), bound.because);
+export function showBound(bound) {
+  // These sentences say themselves what the label would.
+  const [, state, colon, rest] = /^(paused|stopping|resumed)(:?) (.*)$/.exec(bound.because) ?? [];
+  const label = state ? `${state[0].toUpperCase()}${state.slice(1)}${colon}` : (BOUNDS[bound.by] ?? `${bound.by}:`);
+  setText(byId("bound-by"), label);
+  setText(byId("bound-because"), rest ?? bound.because);
 }
 
-export function showLost(words) {
-  setText(byId("bound-by"), "The crawl has ended or cannot be reached.");
-  setText(byId("bound-because"), `${words}These are the last figures; it is asked again from time to time.`);
+/** `before` is the state that it was seen in last. */
+export function showLost(words, before) {
+  const isExpected = before === "stopping";
+  showState(isExpected ? "ended" : "lost");
+  setText(byId("bound-by"), isExpected ? "The crawl was stopping, and has ended." : "The crawl does not answer.");
+  const why = isExpected ? "" : "It has ended, or cannot be reached; gossamer status tells. ";
+  setText(byId("bound-because"), `${words}${why}These are the last figures; it is asked again from time to time.`);
+}
+
+/** How it ended; the word for it. */
+export function showEnd({ reason, at }, facts) {
+  const [state, why] = ENDS[reason] ?? ["finished", () => reason];
+  showState(state);
+  setText(byId("bound-by"), `${STATES[state]} at ${clock(at, { seconds: true })}:`);
+  setText(byId("bound-because"), `${why(facts)}. These are the last figures.`);
+  return STATES[state];
+}
+
+/** Another run answers at the address of this tab's run. Nothing of it is shown but its name. */
+export function showOther(mine, facts) {
+  showState("other");
+  setText(byId("bound-by"), `Run ${full(mine.number)} of ${mine.place} has ended.`);
+  setText(byId("bound-because"), "This tab belongs to it, and shows its last figures.");
+  const same = mine.place === facts.data_directory ? "the same crawl" : facts.data_directory;
+  setText(byId("other-text"), `Another run has this address now: run ${full(facts.run)} of ${same}.`);
+  byId("other").hidden = false;
+  return STATES.other;
 }
 
 export function showFacts(facts) {
@@ -75,20 +108,22 @@ export function showFacts(facts) {
   setText(byId("facts"), `Gossamer ${facts.version} · store ${facts.store} · ${delay} · times are of your clock`);
 }
 
-export function showFigures({ sample, facts, now }, charts) {
+export function showFigures({ sample, facts, now, recent, state, end }) {
   if (!sample) return;
   const { counts } = sample;
   figure("pages", full(counts.pages));
+  // Pages count when they are written, many at once; meanwhile this number moves.
+  const unwritten = `+ ${full(counts.spooled)} not yet written`;
+  figure("unwritten", counts.spooled ? unwritten : "", "fetched, and waiting to be parsed or written");
   figure("rate", short(sample.pages_per_second), perSecond(sample.pages_per_second));
   figure("received", bytes(counts.received_bytes), `${full(counts.received_bytes)} bytes`);
   figure("queued", short(counts.queued), counted(counts.queued, "URL"));
   figure("elapsed", duration(sample.elapsed_seconds), "of this run");
-  const recent = charts.outcomes(RECENT_SECONDS);
-  const failing = failingShare(Object.keys(recent).length ? recent : sample.outcomes);
+  const failing = failingShare(recent.outcomes);
   if (failing) figure("failing", percent(failing.share), `of ${counted(failing.asked, "request")}`);
   else figure("failing", NONE, "nothing was asked");
-  showLimit(sample, facts, charts.meanRate(RECENT_SECONDS) ?? sample.pages_per_second);
-  showHealth(healthOf(sample, failing, recent, now));
+  showLimit(sample, facts, state, recent.pages_per_second ?? sample.pages_per_second);
+  showHealth(healthOf(sample, failing, recent.outcomes, end?.at ?? now), end !== null);
 }
 
 function figure(id, text, title = "") {
@@ -96,14 +131,15 @@ function figure(id, text, title = "") {
   setTitle(byId(id), title);
 }
 
-/** The limit that will be reached first. */
-function showLimit(sample, facts, rate) {
+/** The limit that will be reached first. How long that takes is known while it runs alone; time runs in a pause, too. */
+function showLimit(sample, facts, state, rate) {
   const limits = [];
   if (facts.max_pages) {
-    const left = Math.max(0, facts.max_pages - sample.counts.pages);
+    const fetched = sample.counts.pages + sample.counts.spooled;
+    const left = Math.max(0, facts.max_pages - fetched);
     limits.push({
-      share: sample.counts.pages / facts.max_pages,
-      seconds: left === 0 ? 0 : rate > 0 ? left / rate : Infinity,
+      share: fetched / facts.max_pages,
+      seconds: left === 0 ? 0 : rate > 0 && state === "running" ? left / rate : Infinity,
       of: `${full(facts.max_pages)} pages`,
     });
   }
@@ -117,10 +153,14 @@ function showLimit(sample, facts, rate) {
   byId("limit").hidden = !limits.length;
   if (!limits.length) return;
   const first = limits.sort((one, other) => one.seconds - other.seconds || other.share - one.share)[0];
-  const time = first.seconds < FAR_SECONDS ? `about ${about(first.seconds)} left` : "no end in sight";
-  const left = first.seconds === 0 ? "reached" : time;
+  const rest = first.seconds < FAR_SECONDS ? `about ${about(first.seconds)}` : "";
+  const words = {
+    running: rest ? `${rest} left` : "no end in sight",
+    paused: rest ? `stops in ${rest}` : "paused",
+  };
+  const left = first.seconds === 0 ? "reached" : (words[state] ?? "");
   setText(byId("limit-name"), `Limit: ${first.of}`);
-  setText(byId("limit-text"), `${percent(Math.min(1, first.share))}, ${left}`);
+  setText(byId("limit-text"), [percent(Math.min(1, first.share)), left].filter(Boolean).join(", "));
   byId("progress").value = Math.min(1, first.share);
 }
 
@@ -152,9 +192,9 @@ function healthOf(sample, failing, recent, now) {
   return notes;
 }
 
-function showHealth(notes) {
+function showHealth(notes, isOver) {
   const list = byId("health");
-  const texts = notes.length ? notes : ["nothing unusual"];
+  const texts = notes.length || isOver ? notes : ["Healthy"];
   if (texts.join() === [...list.children].map((item) => item.textContent).join()) return;
   list.classList.toggle("fine", !notes.length);
   list.replaceChildren(...texts.map((text) => make("li", { text })));

@@ -1,8 +1,11 @@
 // Where the ticks of an axis stand, and which points are drawn as one. Pure.
 
-// Widths of a bucket, seconds: each divides the hour or the day.
-const SIZES = [5, 10, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600];
-const TIME_STEPS = [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600];
+// Widths of a bucket, seconds: each divides the hour or the day; days are of crawls that last for months.
+const DAY = 86400;
+const SIZES = [5, 10, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600, 7200, 14400, 21600, 43200, DAY];
+const TIME_STEPS = [
+  5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, DAY, 2 * DAY, 7 * DAY, 28 * DAY,
+];
 // A sample may be late on a loaded machine; after so many steps without one, there was none.
 const GAP_STEPS = 3.5;
 

@@ -110,7 +110,7 @@ export class Names {
       change: () => {},
       nothing: () => make("li", { class: "nothing", text: "No page was read yet" }),
     });
-    this.mayBlock = false;
+    this.may = { block: false, explain: true };
   }
 
   show(activity) {
@@ -124,9 +124,10 @@ export class Names {
     rows.show(items, { mayMove: !isHeld(rows.body) });
   }
 
-  allowBlocking(mayBlock) {
-    this.mayBlock = mayBlock;
-    for (const button of document.querySelectorAll(".sites .block")) button.disabled = !mayBlock;
+  allow(may) {
+    this.may = may;
+    for (const button of document.querySelectorAll(".sites .block")) button.disabled = !may.block;
+    for (const button of document.querySelectorAll(".sites .link, #recent button")) button.disabled = !may.explain;
   }
 
   siteTable(table, block, nothing) {
@@ -141,7 +142,7 @@ export class Names {
         const why = makeButton("link", "", `Explain ${name}`, () => this.explain(site));
         why.append(make("bdi", { text: name }));
         const stop = makeButton("block small", "Block…", `Block ${name}`, () => block(site));
-        stop.disabled = !this.mayBlock;
+        stop.disabled = !this.may.block;
         return make("tr", {}, make("th", { scope: "row" }, why), ...emptyCells(4), make("td", {}, stop));
       },
       change: (row, { requests, pages, failures, received_bytes: received }) => {
