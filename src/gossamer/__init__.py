@@ -55,5 +55,5 @@ with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `
 store and the suite that every store must pass; `testing/nemesis/` breaks crawls on purpose and looks at what is left;
 `testing/pathological.py` has pages made to hurt a parser;
 `testing/servers.py` starts real Redis and PostgreSQL servers, `testing/prometheus.py` a Prometheus, and
-`testing/browser.py` drives a real browser.
+`testing/browser.py` drives a real browser. `testing/loop_disk.py` has a disk that loses its power.
 """

@@ -237,9 +237,12 @@ def stopped(pids: Sequence[int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def crawls_of(web: Web, directory: Path, store: str, *, hostile: bool = False) -> Iterator[Crawls]:
+def crawls_of(
+    web: Web, directory: Path, store: str, *, hostile: bool = False, disk: Path | None = None
+) -> Iterator[Crawls]:
+    """`disk` is where the crawls put their files, if not in the directory that has the web's log."""
     with WebProcesses(web, log_directory=directory / "web", hostile=hostile) as serving:
-        crawls = Crawls(directory, serving, store, () if hostile else PATIENT)
+        crawls = Crawls(disk or directory, serving, store, () if hostile else PATIENT)
         try:
             yield crawls
         finally:

@@ -65,8 +65,12 @@ class Server:
     #: How the guard, and `__exit__`, end it: its data is about to be removed.
     end_signal = signal.SIGKILL
 
-    def __init__(self, binary: ServerBinary, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, binary: ServerBinary, settings: Mapping[str, str] | None = None, *, parent: Path | None = None
+    ) -> None:
+        """`parent` is where its directory is made, if not among the temporary ones."""
         self.binary = binary
+        self._parent = parent
         self.version = binary.version
         self.port = 0
         self.directory = Path()
@@ -199,7 +203,7 @@ class Server:
             time.sleep(0.01)
 
     def _make_directory(self) -> Path:
-        return Path(tempfile.mkdtemp(prefix="gossamer-server-"))
+        return Path(tempfile.mkdtemp(prefix="gossamer-server-", dir=self._parent))
 
     def _initialise(self) -> None:
         pass
@@ -263,7 +267,8 @@ class PostgresServer(Server):
     def _make_directory(self) -> Path:
         if os.geteuid() != 0:
             return super()._make_directory()
-        directory = Path(tempfile.mkdtemp(prefix="gossamer-server-", dir=public_temporary_directory()))
+        parent = self._parent or public_temporary_directory()
+        directory = Path(tempfile.mkdtemp(prefix="gossamer-server-", dir=parent))
         os.chown(directory, *_unprivileged())
         return directory
 
