@@ -662,6 +662,58 @@ def test_a_crawl_killed_at_any_step_has_each_page_once(tmp_path: Path, monkeypat
     assert steps > 100, "the scenario has too few steps to show anything"
 
 
+class Recorder:
+    """What is done to files, in its order: an operation and a path below the data directory."""
+
+    def __init__(self, data: Path, patched: pytest.MonkeyPatch) -> None:
+        self._data = data
+        self.done: list[tuple[str, str]] = []
+        for name in ("write", "fsync", "rename", "unlink", "truncate"):
+            patched.setattr(os, name, self._noted(name, getattr(os, name)))
+
+    def _noted(self, name: str, really: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any, **named: Any) -> Any:
+            where = arguments[1] if name == "rename" else arguments[0]
+            path = Path(f"/proc/self/fd/{where}").readlink() if isinstance(where, int) else Path(where)
+            if path.is_relative_to(self._data):
+                self.done.append((name, path.relative_to(self._data).as_posix()))
+            return really(*arguments, **named)
+
+        return operation
+
+    def last(self, name: str, path: str, before: int) -> int:
+        """When it was done last before this moment; -1 if never."""
+        return max((place for place, one in enumerate(self.done[:before]) if one == (name, path)), default=-1)
+
+
+def test_what_a_commit_relies_on_is_synced_before_it_relies_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = Crawl(tmp_path, file_bytes=20_000)
+    recorder = Recorder(tmp_path, monkeypatch)
+    segments = 0
+    for number in range(0, 40, 2):
+        crawl.done(number, number + 1)
+        crawl.commit()
+    done = recorder.done
+    for place, (operation, path) in enumerate(done):
+        if (operation, path) == ("rename", "commit/p0.json"):
+            # The record, and every file that was written since the last one, with the entries of all of them.
+            before = recorder.last("rename", "commit/p0.json", place)
+            written = {one for name, one in done[before + 1 : place] if name in {"write", "truncate"}}
+            assert "commit/p0.new" in written
+            for one in written:
+                if not one.startswith("spool/"):
+                    assert recorder.last("fsync", one, place) > recorder.last("write", one, place), one
+            for directory in {one.partition("/")[0] for one in written} - {"spool", "commit"}:
+                assert recorder.last("fsync", directory, place) > before, directory
+        elif operation == "unlink" and path.startswith("spool/"):
+            segments += 1
+            assert recorder.last("fsync", "commit", place) > recorder.last("rename", "commit/p0.json", place)
+    assert segments == 40
+    assert recorder.last("fsync", ".", len(done)) >= 0, "the directories that the first commit made"
+
+
 def crawl_that_loses_power(data: Path, mortal: Mortal, steps: int, *, is_honest: bool) -> bool:
     """After so many steps, and then again in each recovery after one step more; whether the crawl came so far.
 

@@ -33,6 +33,7 @@ REMOVED_AT_ONCE = 500
 DURABILITY = frozenset({"appendonly", "appendfsync", "no-appendfsync-on-rewrite"})
 
 _NOT_VISIBLE = "not visible"
+_LET_SEE = ", or let us see it: ACL SETUSER its user with +config|get"
 
 
 async def examine(url: str) -> list[Finding]:
@@ -108,7 +109,7 @@ def _fsync(value: str) -> Finding:
         "everysec": "a crash of the machine loses the last second, and so does, rarely, a server that is killed while"
         " its disk is slow; set appendfsync always to lose nothing, which costs more",
         "no": "set appendfsync everysec: as it is, a crash of the machine loses half a minute",
-    }.get(value, "look whether appendfsync is everysec or always")
+    }.get(value, f"look whether appendfsync is everysec or always{_LET_SEE}")
     return Finding("appendfsync", value, Verdict.ADVICE if advice else Verdict.GOOD, advice)
 
 
@@ -117,7 +118,7 @@ def _fsync_on_rewrite(value: str) -> Finding:
     if value == "no":
         return Finding(name, value)
     advice = "set it to no: while the server rewrites its file, a crash of the machine loses up to half a minute"
-    return Finding(name, value, Verdict.ADVICE, advice if value == "yes" else "look whether it is no")
+    return Finding(name, value, Verdict.ADVICE, advice if value == "yes" else f"look whether it is no{_LET_SEE}")
 
 
 def _memory(known: dict[str, str]) -> Finding:
