@@ -880,6 +880,28 @@ def test_a_spool_that_cannot_be_written_pauses_the_leases_and_loses_nothing(tmp_
     assert len([request for request in bench.requests() if request.path != "/robots.txt"]) == 50
 
 
+@pytest.mark.parametrize("kind", ["model", "sqlite"])
+def test_a_site_without_a_delay_waits_for_no_tick(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ModelStore(SLOTS) if kind == "model" else SqliteStore(tmp_path / "frontier.db", SLOTS)
+    bench = Bench(tmp_path, PLAIN, settings_with(), store)
+    urls = [f"http://s3.test/{number}" for number in range(100)]
+
+    async def run() -> None:
+        async with bench.running(parses=False):
+            await bench.seed(*urls)
+            fetcher = bench.fetcher()
+            crawling = asyncio.create_task(fetcher.run())
+            await bench.until(lambda _: bool(fetcher.statistics().outcomes))
+            # From now on a tick that is not ended early hangs this test.
+            monkeypatch.setattr("gossamer.fetch.ticks.TICK_SECONDS", 3600.0)
+            await bench.until(lambda _: sum(fetcher.statistics().outcomes.values()) == len(urls))
+            monkeypatch.undo()
+            await ended(crawling)
+
+    asyncio.run(run())
+    assert bench.audit(files=True, seeds=urls).is_clean
+
+
 def test_an_internal_error_at_one_url_ends_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
     poison = "http://s3.test/"

@@ -18,6 +18,7 @@ from gossamer.fetch.robots_copies import RobotsCopies
 from gossamer.fetch.server_addresses import ServerAddresses
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
+from gossamer.fetch.ticks import TICK_SECONDS, Ticks
 from gossamer.fetch.visits import Visits
 from gossamer.fetch.worker import Worker
 from gossamer.frontier.admission import AdmissionRules
@@ -26,10 +27,6 @@ from gossamer.spool.directory import SpoolDirectory
 from gossamer.spool.pressure import Pressure, State
 from gossamer.spool.room import SpoolRoom
 from gossamer.spool.writer import SegmentWriter
-
-#: Between two exchanges with the store. A site without a delay waits half of it on average, and at a thousand pages a
-#: second the calls of one tick carry fifteen.
-TICK_SECONDS = 0.015
 
 #: Workers start gradually, so that neither a resolver nor a line is hit by all at once: ten times as many in 2.5 s.
 _FIRST_WORKERS = 50
@@ -115,6 +112,7 @@ class Fetcher:
             share=min(1.0, max(1, len(slots)) / settings.url.slots),
         )
         self._visits = Visits(settings.fetch.fetcher_workers)
+        self._ticks = Ticks()
         self._feeder = Feeder(
             settings=settings,
             store=store,
@@ -137,6 +135,7 @@ class Fetcher:
             shortage=self._shortage,
             addresses=self._addresses,
             visits=self._visits,
+            ticks=self._ticks,
             meter=meter,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -202,6 +201,7 @@ class Fetcher:
     async def _tick(self, group: asyncio.TaskGroup) -> None:
         """One exchange with the store, and the wait for the next one."""
         self._deliveries.added.clear()
+        self._ticks.begin()
         # First what is done: the sites that it frees may be leased at once.
         await self._deliveries.send()
         self._grow(group)
@@ -210,7 +210,10 @@ class Fetcher:
         else:
             self._visits.cut_slow(self._feeder.queue.qsize())
         wait = await self._feeder.feed(len(self._tasks) - self._worker.busy)
-        await asyncio.sleep(TICK_SECONDS)
+        if wait.is_held:
+            await asyncio.sleep(TICK_SECONDS)
+        else:
+            await self._ticks.rest(wait.seconds, self._worker.busy + self._feeder.waiting)
         if wait.seconds > TICK_SECONDS:
             # Where nothing may be leased yet, a tick for each outcome would be for nothing.
             worth_a_tick = self._drained if wait.is_held else self._deliveries.added

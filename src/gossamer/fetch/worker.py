@@ -29,6 +29,7 @@ from gossamer.fetch.robots_request import RobotsLimits
 from gossamer.fetch.server_addresses import ServerAddresses, Turn
 from gossamer.fetch.shortage import Shortage
 from gossamer.fetch.slots_held import HeldSlots
+from gossamer.fetch.ticks import Ticks
 from gossamer.fetch.visits import Visit, Visits, VisitsInARow
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.frontier.politeness import Decision, busy_hold, closed_seconds, decide, held_seconds
@@ -66,6 +67,7 @@ class Worker:
         shortage: Shortage,
         addresses: ServerAddresses,
         visits: Visits,
+        ticks: Ticks,
         meter: FetchMeter = UNMEASURED,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -85,6 +87,7 @@ class Worker:
         self._addresses = addresses
         self._redirects = RobotsRedirects(rules, addresses, slots.clock)
         self._visits = visits
+        self._ticks = ticks
         self._visit_seconds = settings.fetch.visit_timeout_seconds
         self._fruitless = VisitsInARow()
         self._held = VisitsInARow()
@@ -104,6 +107,7 @@ class Worker:
                 await self._do(work, task)
             finally:
                 self.busy -= 1
+                self._ticks.ended(self.busy + queue.qsize())
 
     def hand_back(self, lease: Lease) -> None:
         """It was leased, and nothing was done with it."""
@@ -310,6 +314,9 @@ class Worker:
         if visit.was_sent:
             self._fruitless.forget(lease.site)
             self._held.forget(lease.site)
+            if not_before == clock.last_request_at:
+                # There is no gap that could be shortened, so the site is due by the time that leases are asked for by.
+                not_before = self._slots.clock.earliest()
         else:
             if visit.was_robots_sent:
                 closed = closed_seconds(self._fruitless.count(lease.site), self._gap_seconds(visit))
@@ -318,6 +325,7 @@ class Worker:
                 # A Crawl-delay that was learnt without a request holds for the next one all the same.
                 not_before = max(not_before, clock.last_request_at + clock.crawl_delay_seconds)
         visit.undelivered_bytes = 0
+        self._ticks.released(not_before - self._slots.clock.latest())
         self._deliveries.add(
             outcome,
             Move(lease, decision.destination, decision.reason),
