@@ -19,13 +19,15 @@ from gossamer.frontier.stores.server import Connecting, Trouble
 from gossamer.testing.servers import PostgresServer
 
 
-def with_store(server: PostgresServer, work: Callable[[PostgresStore, Any], Awaitable[None]], pool: int) -> None:
+def with_store(
+    server: PostgresServer, work: Callable[[PostgresStore, Any], Awaitable[None]], pool: int, **others: Any
+) -> None:
     """A frontier of its own, and the connection of a person who looks at the server."""
 
     async def run() -> None:
         crawl = f"t{secrets.token_hex(8)}"
         store = PostgresStore(
-            Connecting(url=server.url, crawl=crawl, slots=4, may_create=True, patience_seconds=60, pool=pool)
+            Connecting(url=server.url, crawl=crawl, slots=4, may_create=True, patience_seconds=60, pool=pool, **others)
         )
         person = await asyncpg.connect(server.url)
         await store.open()
@@ -73,11 +75,14 @@ def test_no_more_connections_than_the_pool_may_have_however_many_calls(postgres_
         watching.cancel()
         use = store.pool
         assert (use.in_use, use.waiting, use.taken >= 300) == (0, 0, True)
+        assert len(waits) == use.taken
+        assert sum(waits) >= use.waited_seconds, "making connections takes time, too"
         assert 1 <= use.created <= 5
         assert most <= 5
         assert use.waited_seconds > 0
 
-    with_store(postgres_server, work, pool=5)
+    waits: list[float] = []
+    with_store(postgres_server, work, pool=5, note_connection=waits.append)
 
 
 def test_cancelled_calls_leave_the_pool_whole_and_cross_no_replies(postgres_server: PostgresServer) -> None:

@@ -55,8 +55,11 @@ def test_a_pool_never_has_more_connections_than_it_may_and_calls_wait_for_one(
         assert (store.pool.in_use, store.pool.waiting) == (0, 0)
         assert store.pool.taken >= 300
         assert store.pool.waited_seconds > 0
+        assert len(waits) == store.pool.taken
+        assert sum(waits) >= store.pool.waited_seconds, "making connections takes time, too"
 
-    with_store(make(server, tmp_path, pool=3), work)
+    waits: list[float] = []
+    with_store(make(server, tmp_path, pool=3, note_connection=waits.append), work)
 
 
 def test_a_cancelled_call_gives_its_reply_to_nobody(server: RedisServer, tmp_path: Path) -> None:

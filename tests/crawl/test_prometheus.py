@@ -148,7 +148,11 @@ def test_a_real_prometheus_has_the_auditors_totals_though_processes_were_killed(
             fetches = {one.labels["fetch_type"]: one.value for one in prometheus.query("crawler_fetches_total", at=at)}
             fetched_pages = value(prometheus, 'crawler_outcomes_total{outcome="page"}', at)
             deaths = value(prometheus, 'crawler_errors_total{error_type="process-death"}', at)
-            answered = value(prometheus, 'crawler_fetch_phase_seconds_count{phase="total"}', at)
+            answered = value(prometheus, "sum(crawler_fetch_duration_seconds_count)", at)
+            robots = value(prometheus, 'crawler_fetch_duration_seconds_count{fetch_type="robots"}', at)
+            store_connections = value(prometheus, "crawler_store_connection_seconds_count", at)
+            fetchers = prometheus.query('crawler_process_open_fds{process_type="fetcher"}', at=at)
+            kinds = {one.labels["kind"]: one.value for one in prometheus.query("crawler_open_fds", at=at)}
             queries = {where: prometheus.query(substituted(query), at=at) for where, query in panel_queries().items()}
             until(lambda: all(rule["health"] != "unknown" for rule in rules_of(prometheus)), running)
             rules = rules_of(prometheus)
@@ -183,6 +187,12 @@ def test_a_real_prometheus_has_the_auditors_totals_though_processes_were_killed(
         assert 0 <= unheard <= again + judged.counts.retries
         bodies = [request.body_bytes for request in requests if is_kept(request, unwanted)]
         assert 0 <= sum(bodies) - totals["crawler_received_bytes_total"] <= unheard * max(bodies)
+
+        # Requests for robots.txt are told from the others; the leader is a fetcher; its descriptors are known by kind.
+        assert 0 < robots <= judged.counts.robots_requests
+        assert "leader" in {one.labels["process_id"] for one in fetchers}
+        assert min(kinds["store"], kinds["serving"], kinds["log"], kinds["pipes"]) > 0
+        assert store_connections > 0
 
         # No counter ever went back, in any scrape.
         grown = counters(scraped)

@@ -6,24 +6,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from gossamer.frontier.store import Counts
+from gossamer.records import Answer, PhaseTimes, Reason
 from gossamer.report.counters import SIZE, SUFFIX, Counters, histogram_slot, read, read_all, slot, total
 from gossamer.report.exposition import exposition
 from gossamer.report.gains import Gains
 from gossamer.report.metrics import (
     BY_NAME,
+    CONNECTION_SECONDS,
     CONTENT_BYTES,
+    FETCH_SECONDS,
     FETCHES,
     KEPT,
     PHASE_SECONDS,
     RECEIVED_BYTES,
     TOLD,
 )
-from gossamer.report.sample import ProcessUse, Sample, StoreUse, SystemUse
+from gossamer.report.sample import DESCRIPTOR_KINDS, ProcessUse, Sample, StoreUse, SystemUse
 from gossamer.run.condition import Condition
+from gossamer.run.meters import FetchCounting
 from gossamer.run.told import told
 
 PAGES = slot(FETCHES, "page")
@@ -47,6 +53,7 @@ PROMISED = {
     "crawler_parse_queue_size": set(),
     "crawler_process_memory_usage_bytes": {"process_type", "process_id"},
     "crawler_process_open_fds": {"process_type", "process_id"},
+    "crawler_fetch_duration_seconds": {"fetch_type"},
 }
 
 COUNTING = f"""
@@ -77,6 +84,10 @@ def process(number: int) -> ProcessUse:
         descriptors=30,
         pages_per_second=2.0,
     )
+
+
+def families_in(text: str) -> dict[str, Family]:
+    return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 def text_of(sample: Sample, directory: Path) -> str:
@@ -165,6 +176,7 @@ def test_there_are_at_most_500_series_however_many_sites_are_known(tmp_path: Pat
         counts=counts,
         outcomes=counts.outcomes,
         processes=[process(number) for number in range(32)],
+        descriptors=dict.fromkeys(DESCRIPTOR_KINDS, 1),
         store=StoreUse(vitals=vitals),
         system=system,
     )
@@ -173,6 +185,45 @@ def test_there_are_at_most_500_series_however_many_sites_are_known(tmp_path: Pat
     assert {family.name for family in text_string_to_metric_families(text)} == {
         metric.name.removesuffix("_total") for metric in (*KEPT, *TOLD)
     }
+
+
+def test_the_leader_is_among_the_fetchers_and_can_be_told_from_them(tmp_path: Path) -> None:
+    leader = msgspec.structs.replace(process(1), kind="leader", name="leader")
+    sample = Sample(at=1.0, elapsed_seconds=1.0, processes=[leader, process(2), process(3)])
+    for metric in BY_NAME.values():
+        if "process_type" in metric.labels:
+            family = families_in(text_of(sample, tmp_path))[metric.name.removesuffix("_total")]
+            assert {(one.labels["process_type"], one.labels["process_id"]) for one in family.samples} == {
+                ("fetcher", "leader"),
+                ("parser", "process-2"),
+                ("fetcher", "process-3"),
+            }
+
+
+def test_descriptors_are_shown_by_kind_also_those_of_which_there_are_none(tmp_path: Path) -> None:
+    sample = Sample(at=1.0, elapsed_seconds=1.0, descriptors={"https": 7, "pipes": 3})
+    found = families_in(text_of(sample, tmp_path))["crawler_open_fds"]
+    shown = {one.labels["kind"]: one.value for one in found.samples}
+    assert shown == dict.fromkeys(DESCRIPTOR_KINDS, 0.0) | {"https": 7, "pipes": 3}
+
+
+def test_durations_tell_pages_from_robots_txt_and_connections_are_timed(tmp_path: Path) -> None:
+    counters = Counters(file_of(tmp_path))
+    counting = FetchCounting(counters)
+    reached = PhaseTimes(dns=0.25, connect=0.5, tls=1.0, first_byte=0.1, total=2.0)
+    counting.answered("page", Answer("http://a.test/", 0.0, b"", b"", 200, (), b"", times=reached))
+    counting.answered("robots", Answer("http://a.test/robots.txt", 0.0, b"", b"", 404, (), b"", times=reached))
+    # Never connected: it took its time, and got no connection.
+    counting.failed("page", Reason.TIMEOUT, PhaseTimes(dns=0.25, total=10.0))
+    counters.close()
+    gains = Gains({}, read_all(tmp_path / "metrics"), 5.0)
+    assert (gains.observed(FETCH_SECONDS, "page"), gains.mean(FETCH_SECONDS, "page")) == (2, 6.0)
+    assert (gains.observed(FETCH_SECONDS, "robots"), gains.mean(FETCH_SECONDS, "robots")) == (1, 2.0)
+    assert (gains.observed(FETCH_SECONDS), gains.seconds_in(FETCH_SECONDS)) == (3, 14.0)
+    p50 = gains.percentiles(FETCH_SECONDS).p50
+    assert p50 is not None
+    assert 1.0 < p50 < 2.5
+    assert (gains.observed(CONNECTION_SECONDS), gains.mean(CONNECTION_SECONDS)) == (2, 1.75)
 
 
 def test_what_prometheus_reads_is_what_was_counted(tmp_path: Path) -> None:
@@ -184,7 +235,7 @@ def test_what_prometheus_reads_is_what_was_counted(tmp_path: Path) -> None:
     counters.close()
     values = read(file_of(tmp_path))
     assert values is not None
-    families = {family.name: family for family in text_string_to_metric_families(exposition(values, {}).decode())}
+    families = families_in(exposition(values, {}).decode())
     fetches = {sample.labels["fetch_type"]: sample.value for sample in families["crawler_fetches"].samples}
     assert fetches == {"page": 7, "robots": 0}
     assert families["crawler_received_bytes"].samples[0].value == 2.0**52 + 1

@@ -17,6 +17,7 @@ from gossamer.look.wording import duration
 from gossamer.report.bounds import size
 from gossamer.report.diagnosis import Diagnosis
 from gossamer.report.objects import LargeObject, Objects
+from gossamer.report.sample import DESCRIPTOR_KINDS
 
 SUMMARY = "Examine a crawl: what is wrong, what bounds it, what its processes hold, disk, memory, clock, store."
 NOTES = """Asks every process of a running crawl for a diagnosis, through its leader (SIGUSR1), and waits up to 15 s for
@@ -31,8 +32,6 @@ WIDTH = 80
 FEW_OBJECTS = 3
 #: A space at which no line is broken: a number stands beside what it counts.
 _TIE = "\N{NO-BREAK SPACE}"
-#: In the order in which they are shown.
-KINDS = ("store", "http", "https", "connecting", "dns", "serving", "spool", "sinks", "log", "pipes", "other")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -113,7 +112,7 @@ def _print_descriptors(diagnoses: Sequence[Diagnosis]) -> None:
         _section("descriptors")
     for diagnosis in diagnoses:
         counts = diagnosis.descriptors.kinds
-        in_order = sorted(counts, key=lambda kind: KINDS.index(kind) if kind in KINDS else len(KINDS))
+        in_order = [kind for kind in DESCRIPTOR_KINDS if kind in counts]
         _row(diagnosis.process, ", ".join(f"{counts[kind]:,}{_TIE}{kind}" for kind in in_order))
 
 

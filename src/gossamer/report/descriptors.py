@@ -1,6 +1,7 @@
 """What the descriptors of this process are: each one looked at, sockets matched to who is at their other end.
 
-Part of a diagnosis (`diagnosis.py`); a crawl that nobody asks for one never imports it.
+`count_descriptors` is for the metrics, every few seconds; `look_at_descriptors` is part of a diagnosis
+(`diagnosis.py`), and takes longer.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import socket
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,8 +73,7 @@ class Descriptors(msgspec.Struct, frozen=True, kw_only=True):
     """None is no limit."""
     hard_limit: int | None = None
     kinds: dict[str, int] = {}
-    """`store`, `http`, `https`, `dns`, `connecting` (not yet known to whom), `serving`, `spool`, `sinks`, `log`,
-    `pipes`, `other`."""
+    """By `DESCRIPTOR_KINDS`."""
     others: dict[str, int] = {}
     """What `other` is, by name."""
     states: dict[str, dict[str, int]] = {}
@@ -106,8 +106,8 @@ class _Open(NamedTuple):
 def look_at_descriptors(data: Path, store_endpoints: frozenset[Endpoint], web: Mapping[int, str]) -> Descriptors:
     """`web` has the scheme of each connection of the client, by its descriptor; of others the port tells."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = list(_open_descriptors())
-    served = {one.socket.local[1] for one in found if one.socket and one.socket.is_listening and one.socket.local}
+    found = list(_open_descriptors(_numbers()))
+    served = _served_ports(found)
     kinds: Counter[str] = Counter()
     others: Counter[str] = Counter()
     peers: Counter[tuple[str, str]] = Counter()
@@ -140,15 +140,34 @@ def look_at_descriptors(data: Path, store_endpoints: frozenset[Endpoint], web: M
     )
 
 
-def _open_descriptors() -> Iterator[_Open]:
-    for number in _numbers():
+def count_descriptors(data: Path, store_endpoints: frozenset[Endpoint], web: Mapping[int, str]) -> dict[str, int]:
+    """By kind. Those of the client are not looked at: they are most of them, and `web` says what they are."""
+    numbers = _numbers()
+    kinds = Counter(web[number] for number in numbers if number in web)
+    found = list(_open_descriptors(number for number in numbers if number not in web))
+    served = _served_ports(found)
+    root = data.resolve()
+    for one in found:
+        if one.socket is not None:
+            kinds[_kind_of_socket(one.socket, store_endpoints, served, "")[0]] += 1
+        else:
+            kinds[_kind_of_file(one, root)[0]] += 1
+    return dict(kinds)
+
+
+def _served_ports(found: Iterable[_Open]) -> set[int]:
+    return {one.socket.local[1] for one in found if one.socket and one.socket.is_listening and one.socket.local}
+
+
+def _open_descriptors(numbers: Iterable[int]) -> Iterator[_Open]:
+    for number in numbers:
         # Another thread may close one at any moment, and the one that lists them is closed by now.
         with contextlib.suppress(OSError):
             mode = os.fstat(number).st_mode
             yield _Open(number, _name(number), mode, _look_at_socket(number) if stat.S_ISSOCK(mode) else None)
 
 
-def _numbers() -> Iterable[int]:
+def _numbers() -> Sequence[int]:
     for directory in ("/proc/self/fd", "/dev/fd"):
         with contextlib.suppress(OSError):
             return sorted(int(name) for name in os.listdir(directory) if name.isdecimal())  # noqa: PTH208 (names alone)

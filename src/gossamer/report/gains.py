@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from itertools import accumulate
 
-from gossamer.report.counters import SIZE, histogram_slot
+from gossamer.report.counters import SIZE, HistogramSlot, histogram_slot
 from gossamer.report.metrics import Metric
 from gossamer.report.sample import Percentiles
 
@@ -36,22 +36,22 @@ class Gains:
     def seconds_in(self, metric: Metric, kind: str = "", *labels: str) -> float:
         """What a histogram of seconds comes to, in the processes of a kind; all series of it, unless one is named."""
         rows = [row for name, row in self._gains.items() if name.startswith(kind)]
-        places = [histogram_slot(metric, *each).sum for each in ([labels] if labels else metric.label_sets)]
-        return sum(row[place] for row in rows for place in places)
+        return sum(row[place.sum] for row in rows for place in _series(metric, labels))
 
     def observed(self, metric: Metric, *labels: str) -> float:
-        """How many."""
-        place = histogram_slot(metric, *labels)
-        return sum(self._total[place.first : place.sum])
+        """How many, in all series of a histogram, unless one is named."""
+        return sum(sum(self._total[place.first : place.sum]) for place in _series(metric, labels))
 
     def mean(self, metric: Metric, *labels: str) -> float | None:
         count = self.observed(metric, *labels)
-        return self._total[histogram_slot(metric, *labels).sum] / count if count else None
+        return sum(self._total[place.sum] for place in _series(metric, labels)) / count if count else None
 
     def percentiles(self, metric: Metric, *labels: str) -> Percentiles:
         """Within its bucket a value may be anywhere, so it is taken to lie as far in it as its rank does."""
-        place = histogram_slot(metric, *labels)
-        ranks = list(accumulate(self._total[place.first : place.sum]))
+        places = _series(metric, labels)
+        place = places[0]
+        columns = zip(*(self._total[each.first : each.sum] for each in places), strict=True)
+        ranks = list(accumulate(map(sum, columns)))
         if not ranks[-1]:
             return Percentiles()
         edges = [0.0, *place.bounds, place.bounds[-1]]
@@ -64,3 +64,7 @@ class Gains:
             return float(edges[bucket] + (edges[bucket + 1] - edges[bucket]) * within)
 
         return Percentiles(value(0.5), value(0.9), value(0.99))
+
+
+def _series(metric: Metric, labels: tuple[str, ...]) -> list[HistogramSlot]:
+    return [histogram_slot(metric, *each) for each in ([labels] if labels else metric.label_sets)]

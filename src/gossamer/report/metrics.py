@@ -1,7 +1,7 @@
 """Every metric, once: its name, its labels with all of their values, and what it means.
 
 `KEPT` are counted by the processes themselves, in files (`counters.py`); `TOLD` are made by the leader at every sample.
-Label sets are fixed, so the number of series does not depend on what is crawled: some 320, and five per process.
+Label sets are fixed, so the number of series does not depend on what is crawled: some 390, and four per process.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import msgspec
 
 from gossamer.records import Reason
-from gossamer.report.sample import PHASES, BoundBy
+from gossamer.report.sample import DESCRIPTOR_KINDS, PHASES, BoundBy
 
 FETCH_TYPES = ("page", "robots")
 
@@ -80,6 +80,12 @@ VERBS = ("admit", "own", "lease", "release", "spool", "finish", "counts", "robot
 
 #: From what a server in the same building takes to what a request may take at most.
 _PHASE_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+#: Those of the system that this one replaces, one below for servers nearby, and one above for what runs out of time.
+_FETCH_BUCKETS = (0.01, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+#: To 10 s, which each of connect and TLS may take.
+_CONNECTION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0)
+#: From a connection that is free at once to a pool that is much too small.
+_STORE_CONNECTION_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 2.0)
 _SIZE_BUCKETS = tuple(float(1 << power) for power in (8, 10, 12, 14, 15, 16, 17, 18, 19, 20, 22, 23))
 _PARSE_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0)
 _COMMIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
@@ -146,12 +152,25 @@ PARSE_ERRORS = Metric(
     meaning="Pages that killed their reader, segments that could not be parsed, bodies that could not be decoded.",
     labels={"error_type": ("crash", "damaged-segment", "failed-segment", "corrupt-body")},
 )
+FETCH_SECONDS = Metric(
+    name="crawler_fetch_duration_seconds",
+    kind="histogram",
+    meaning="How long requests took, from the look-up of the name to the last byte; failed ones included.",
+    labels={"fetch_type": FETCH_TYPES},
+    buckets=_FETCH_BUCKETS,
+)
 PHASE_SECONDS = Metric(
     name="crawler_fetch_phase_seconds",
     kind="histogram",
     meaning="How long the phases of requests took.",
-    labels={"phase": PHASES},
+    labels={"phase": tuple(phase for phase in PHASES if phase != "total")},
     buckets=_PHASE_BUCKETS,
+)
+CONNECTION_SECONDS = Metric(
+    name="crawler_connection_seconds",
+    kind="histogram",
+    meaning="How long it took to get a connection to a web server: DNS, connect and TLS together.",
+    buckets=_CONNECTION_BUCKETS,
 )
 CONTENT_BYTES = Metric(
     name="crawler_content_size_bytes", kind="histogram", meaning="Bodies of pages, as they came.", buckets=_SIZE_BUCKETS
@@ -167,6 +186,12 @@ COMMIT_SECONDS = Metric(
     kind="histogram",
     meaning="How long parsers took to commit: to sync what was written, and to have its URLs finished by the store.",
     buckets=_COMMIT_BUCKETS,
+)
+STORE_CONNECTION_SECONDS = Metric(
+    name="crawler_store_connection_seconds",
+    kind="histogram",
+    meaning="How long calls waited for a connection to the store's server; with the embedded store there are none.",
+    buckets=_STORE_CONNECTION_BUCKETS,
 )
 CALL_SECONDS = Metric(
     name="crawler_store_call_seconds",
@@ -185,13 +210,17 @@ KEPT = (
     BACKPRESSURE,
     PARSED_PAGES,
     PARSE_ERRORS,
+    FETCH_SECONDS,
     PHASE_SECONDS,
+    CONNECTION_SECONDS,
     CONTENT_BYTES,
     PARSE_SECONDS,
     COMMIT_SECONDS,
+    STORE_CONNECTION_SECONDS,
     CALL_SECONDS,
 )
 
+#: The leader is a fetcher too: its `process_type` is `fetcher`, its `process_id` is `leader`.
 _PROCESS: dict[str, tuple[str, ...]] = {"process_type": (), "process_id": ()}
 
 
@@ -229,6 +258,7 @@ TOLD = (
     _counter("crawler_process_restarts_total", "Processes of this run that died and were started again."),
     _gauge("crawler_process_memory_usage_bytes", "Resident memory.", _PROCESS),
     _gauge("crawler_process_open_fds", "Open descriptors.", _PROCESS),
+    _gauge("crawler_open_fds", "Open descriptors of all processes, by what they are.", {"kind": DESCRIPTOR_KINDS}),
     _gauge("crawler_process_max_fds", "Descriptors that a process may have."),
     _counter(
         "crawler_process_cpu_seconds_total",

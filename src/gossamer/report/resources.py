@@ -53,7 +53,7 @@ def own_usage() -> Usage:
 
 def _descriptors() -> int:
     try:
-        return sum(1 for _ in Path("/dev/fd").iterdir()) - 1
+        return len(os.listdir("/dev/fd")) - 1  # noqa: PTH208 (names alone: it is done twice a second)
     except OSError:
         # Counting needs one itself: all are in use.
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -14,6 +14,21 @@ SAMPLE_SECONDS = 5.0
 #: Of a request, in their order; the names are those of `records.PhaseTimes`.
 PHASES = ("dns", "connect", "tls", "first_byte", "total")
 
+#: What a descriptor can be; `connecting` is not yet known to whom.
+DESCRIPTOR_KINDS = (
+    "store",
+    "http",
+    "https",
+    "connecting",
+    "dns",
+    "serving",
+    "spool",
+    "sinks",
+    "log",
+    "pipes",
+    "other",
+)
+
 BoundBy = Literal[
     "starting",
     "paused",
@@ -138,6 +153,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     latency: dict[str, Percentiles] = {}
     """By phase (`PHASES`), seconds."""
     processes: list[ProcessUse] = []
+    descriptors: dict[str, int] = {}
+    """Of all processes together, by kind (`DESCRIPTOR_KINDS`)."""
     restarts: int = 0
     store: StoreUse = StoreUse()
     system: SystemUse = SystemUse()

@@ -62,7 +62,14 @@ class FetcherWork:
     def report(self, *, by_name: bool) -> Report:
         own = msgspec.to_builtins(self._fetcher.statistics())
         numbers = msgspec.convert(own | self._lag.numbers() | store_numbers(self._workshop.store), Numbers)
-        return Report(usage=own_usage(), numbers=numbers, sites=self._counting.sites.told() if by_name else None)
+        if not by_name:
+            return Report(usage=own_usage(), numbers=numbers)
+        return Report(
+            usage=own_usage(),
+            numbers=numbers,
+            sites=self._counting.sites.told(),
+            descriptors=self._workshop.descriptors(self.connections()),
+        )
 
 
 def fetcher_work(workshop: Workshop, orders: Orders) -> FetcherWork:

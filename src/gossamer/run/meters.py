@@ -9,9 +9,11 @@ from gossamer.report.metrics import (
     BACKPRESSURE,
     CALL_SECONDS,
     COMMIT_SECONDS,
+    CONNECTION_SECONDS,
     CONTENT_BYTES,
     FETCH_FAILURES,
     FETCH_OUTCOMES,
+    FETCH_SECONDS,
     FETCH_TYPES,
     FETCHES,
     OUTCOMES,
@@ -22,9 +24,10 @@ from gossamer.report.metrics import (
     PHASE_SECONDS,
     RECEIVED_BYTES,
     REFUSED,
+    STORE_CONNECTION_SECONDS,
     OwnTrouble,
 )
-from gossamer.report.sample import PHASES, RecentPage
+from gossamer.report.sample import RecentPage
 from gossamer.sinks.sink import PageRecord
 from gossamer.spool.pressure import State
 
@@ -53,7 +56,10 @@ _OUTCOMES = {reason: slot(FETCH_OUTCOMES, str(reason) if reason in OUTCOMES else
 _RECEIVED = slot(RECEIVED_BYTES)
 _TROUBLES = {trouble: slot(OWN_TROUBLES, trouble) for trouble in OwnTrouble}
 _PRESSED = {State.SOFT: slot(BACKPRESSURE, "soft"), State.HARD: slot(BACKPRESSURE, "hard")}
-_DNS, _CONNECT, _TLS, _FIRST_BYTE, _TOTAL = (histogram_slot(PHASE_SECONDS, phase) for phase in PHASES)
+_FETCH_SECONDS = {fetch_type: histogram_slot(FETCH_SECONDS, fetch_type) for fetch_type in FETCH_TYPES}
+_DNS, _CONNECT, _TLS, _FIRST_BYTE = (histogram_slot(PHASE_SECONDS, *labels) for labels in PHASE_SECONDS.label_sets)
+_CONNECTION = histogram_slot(CONNECTION_SECONDS)
+_STORE_CONNECTION = histogram_slot(STORE_CONNECTION_SECONDS)
 _CONTENT = histogram_slot(CONTENT_BYTES)
 _PARSED = slot(PARSED_PAGES)
 _PARSE_SECONDS = histogram_slot(PARSE_SECONDS)
@@ -74,7 +80,7 @@ class FetchCounting:
         self._counters.add(_SENT[fetch_type])
 
     def answered(self, fetch_type: FetchType, answer: Answer) -> None:
-        self._note_times(answer.times)
+        self._note_times(fetch_type, answer.times)
         status = answer.status
         if status >= 400:
             # An origin without a robots.txt has said all that is needed.
@@ -86,7 +92,7 @@ class FetchCounting:
                 self._counters.add(_FAILED["status-4xx", fetch_type])
 
     def failed(self, fetch_type: FetchType, reason: Reason, times: PhaseTimes) -> None:
-        self._note_times(times)
+        self._note_times(fetch_type, times)
         self._counters.add(_FAILED[reason, fetch_type])
 
     def delivered(self, outcome: Outcome) -> None:
@@ -112,17 +118,19 @@ class FetchCounting:
     def erred(self) -> None:
         self._counters.add(_TROUBLES[OwnTrouble.AT_URL])
 
-    def _note_times(self, times: PhaseTimes) -> None:
-        observe = self._counters.observe
-        if times.dns is not None:
-            observe(_DNS, times.dns)
-        if times.connect is not None:
-            observe(_CONNECT, times.connect)
-        if times.tls is not None:
-            observe(_TLS, times.tls)
+    def _note_times(self, fetch_type: FetchType, times: PhaseTimes) -> None:
+        observe, dns, connect, tls = self._counters.observe, times.dns, times.connect, times.tls
+        if dns is not None:
+            observe(_DNS, dns)
+        if connect is not None:
+            observe(_CONNECT, connect)
+        if tls is not None:
+            observe(_TLS, tls)
         if times.first_byte is not None:
             observe(_FIRST_BYTE, times.first_byte)
-        observe(_TOTAL, times.total)
+            # There was a connection, with TLS where that was wanted.
+            observe(_CONNECTION, (dns or 0.0) + (connect or 0.0) + (tls or 0.0))
+        observe(_FETCH_SECONDS[fetch_type], times.total)
 
 
 class ParseCounting:
@@ -172,6 +180,10 @@ class StoreCounting:
 
     def called(self, verb: str, seconds: float) -> None:
         self._counters.observe(self._verbs[verb], seconds)
+
+    def connected(self, seconds: float) -> None:
+        """A call has got its connection to the server."""
+        self._counters.observe(_STORE_CONNECTION, seconds)
 
     def was_slow(self) -> None:
         self._counters.add(_TROUBLES[OwnTrouble.SLOW_CALL])

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import time
+from collections import Counter
 from typing import Literal
 
 import msgspec
@@ -24,13 +25,14 @@ from gossamer.report.metrics import (
     CALL_SECONDS,
     COMMIT_SECONDS,
     FETCH_OUTCOMES,
+    FETCH_SECONDS,
     FETCHES,
     PARSED_PAGES,
     PHASE_SECONDS,
     RECEIVED_BYTES,
 )
 from gossamer.report.resources import Usage
-from gossamer.report.sample import PHASES, SAMPLE_SECONDS, Activity, ProcessUse, Sample, StoreUse
+from gossamer.report.sample import PHASES, SAMPLE_SECONDS, Activity, Percentiles, ProcessUse, Sample, StoreUse
 from gossamer.report.system import Machine
 from gossamer.run.condition import Condition
 from gossamer.run.data_directory import DataDirectory
@@ -147,6 +149,7 @@ class Observation:
         counts, backlog = self._condition.counts, self.backlog()
         admitted = 0 if self._admitted is None else counts.admitted - self._admitted
         self._admitted = counts.admitted
+        by_name = [own, *(child.by_name for child in children if child.by_name is not None)]
         holds = self.count("address_holds")
         held, self._address_holds = max(0, holds - self._address_holds), holds
         sample = Sample(
@@ -168,14 +171,14 @@ class Observation:
             quarantined_segments=self.count("damaged_segments") + self.count("failed_segments"),
             address_holds=held,
             outcomes={reason: round(gain) for reason, place in _OUTCOMES.items() if (gain := gains.gain(place))},
-            latency={phase: gains.percentiles(PHASE_SECONDS, phase) for phase in PHASES},
+            latency={phase: _percentiles(gains, phase) for phase in PHASES},
             processes=self._processes(own.usage, gains),
+            descriptors=_descriptors(by_name),
             restarts=self._crew.restarts,
             store=self._store_use([own, *(child.report for child in children if child.report)], gains, vitals),
             system=self._machine.use(),
         )
         sample = msgspec.structs.replace(sample, bound=bound(sample, self._facts(fetchers, gains)))
-        by_name = [own, *(child.by_name for child in children if child.by_name is not None)]
         sites = [site for report in by_name for site in report.sites or []]
         return sample, gathered(sites, [page for report in by_name for page in report.recent or []])
 
@@ -249,7 +252,7 @@ class Observation:
             parsers=parsers,
             fetcher_workers=settings.fetch.fetcher_workers,
             dns_seconds=gains.mean(PHASE_SECONDS, "dns"),
-            total_seconds=gains.mean(PHASE_SECONDS, "total"),
+            total_seconds=gains.mean(FETCH_SECONDS),
             fetchers_store_share=gains.seconds_in(CALL_SECONDS, "fetcher") / gains.seconds / len(fetchers),
             parsers_store_share=gains.seconds_in(CALL_SECONDS, "parser") / gains.seconds / parsers,
             parsers_disk_share=max(0.0, committing) / gains.seconds / parsers,
@@ -259,6 +262,17 @@ class Observation:
 def _number(report: Report, name: str) -> int:
     number = report.numbers.get(name, 0)
     return number if isinstance(number, int) else 0
+
+
+def _percentiles(gains: Gains, phase: str) -> Percentiles:
+    return gains.percentiles(FETCH_SECONDS) if phase == "total" else gains.percentiles(PHASE_SECONDS, phase)
+
+
+def _descriptors(reports: list[Report]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for report in reports:
+        total.update(report.descriptors or {})
+    return dict(total)
 
 
 def _next_request(fetchers: list[Report]) -> float | None:

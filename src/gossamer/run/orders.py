@@ -63,3 +63,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sites: list[SiteActivity] | None = None
     """Of a fetcher, now and then; None is nothing new. So are the pages of a parser."""
     recent: list[RecentPage] | None = None
+    descriptors: dict[str, int] | None = None
+    """By kind; as often as those."""

@@ -52,7 +52,14 @@ class ParserWork:
     def report(self, *, by_name: bool) -> Report:
         own = msgspec.to_builtins(self._parser.statistics())
         numbers = msgspec.convert(own | store_numbers(self._workshop.store), Numbers)
-        return Report(usage=own_usage(), numbers=numbers, recent=self._counting.recent.told() if by_name else None)
+        if not by_name:
+            return Report(usage=own_usage(), numbers=numbers)
+        return Report(
+            usage=own_usage(),
+            numbers=numbers,
+            recent=self._counting.recent.told(),
+            descriptors=self._workshop.descriptors(self.connections()),
+        )
 
 
 def parser_work(workshop: Workshop, orders: Orders) -> ParserWork:

@@ -16,7 +16,7 @@ from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import Store
 from gossamer.frontier.stores.examination import Finding
 from gossamer.frontier.stores.read_only import ServerReader
-from gossamer.frontier.stores.server import Connecting
+from gossamer.frontier.stores.server import Connecting, unnoted
 from gossamer.frontier.stores.sqlite import SqliteStore, examine_sqlite
 from gossamer.frontier.stores.sqlite_reader import SqliteReader
 from gossamer.run.data_directory import DataDirectory, Frontier
@@ -73,11 +73,17 @@ def check_same_kind(data: DataDirectory, kept: str, chosen: StoreChoice) -> None
 
 
 def open_store(
-    data: DataDirectory, settings: Settings, which: Frontier, *, is_leader: bool, at_once: bool = False
+    data: DataDirectory,
+    settings: Settings,
+    which: Frontier,
+    *,
+    is_leader: bool,
+    at_once: bool = False,
+    note_connection: Callable[[float], None] = unnoted,
 ) -> Store:
     """Of one process; it is not open yet. The leader makes the frontier if it never was, and gives up a server that
     does not answer; the others come when it has answered once, and wait. `at_once`: who calls an embedded store waits
-    for it anyhow, and runs the call itself."""
+    for it anyhow, and runs the call itself. `note_connection`: see `Connecting`."""
     where = settings.frontier
     may_create = is_leader and not which.is_made
     if where.store == EMBEDDED:
@@ -97,6 +103,7 @@ def open_store(
             is_unsafe=where.unsafe_store,
             is_durable=where.durable,
             pool=where.store_pool,
+            note_connection=note_connection,
         ),
     )
 

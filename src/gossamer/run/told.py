@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gossamer.report.exposition import Told
 from gossamer.report.metrics import BY_NAME
 from gossamer.report.resources import descriptor_limit
-from gossamer.report.sample import ProcessUse, Sample
+from gossamer.report.sample import DESCRIPTOR_KINDS, ProcessUse, Sample
 from gossamer.run.condition import Condition
 
 _BOUNDS = BY_NAME["crawler_bound"].labels["by"]
@@ -59,11 +59,16 @@ def told(sample: Sample, run: int, condition: Condition) -> Told:
     }
 
     def each(number: Callable[[ProcessUse], float]) -> list[tuple[tuple[str, ...], float]]:
-        return [((process.kind, process.name), number(process)) for process in sample.processes]
+        # The leader is a fetcher too; its name tells it from the others.
+        return [
+            (("parser" if process.kind == "parser" else "fetcher", process.name), number(process))
+            for process in sample.processes
+        ]
 
     return {
         **{name: [((), float(number))] for name, number in plain.items()},
         "crawler_sites": [((state,), float(count)) for state, count in sites.items()],
+        "crawler_open_fds": [((kind,), float(sample.descriptors.get(kind, 0))) for kind in DESCRIPTOR_KINDS],
         "crawler_bound": [((by,), float(by == sample.bound.by)) for by in _BOUNDS],
         "crawler_fetcher_pages_per_second": [((process.name,), process.pages_per_second) for process in fetchers],
         "crawler_process_memory_usage_bytes": each(lambda process: process.memory_bytes),

@@ -1,6 +1,7 @@
 """What every process is made of. `stores.py` says which store; `fetching.py` and `parsing.py` add what is their own."""
 
 import logging
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +11,7 @@ from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import AdmissionRules
 from gossamer.report.counters import SUFFIX, Counters
+from gossamer.report.descriptors import count_descriptors
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.metered_store import MeteredStore
 from gossamer.run.meters import StoreCounting
@@ -37,10 +39,11 @@ class Workshop:
         # Asked for once: a name may take its time.
         self.store_endpoints = store_endpoints(self.store_url)
         self.counters = Counters(data.metrics / f"{name}{SUFFIX}")
-        self.store = MeteredStore(
-            open_store(data, settings, self._which, is_leader=is_leader, at_once=at_once),
-            StoreCounting(self.counters),
+        counting = StoreCounting(self.counters)
+        opened = open_store(
+            data, settings, self._which, is_leader=is_leader, at_once=at_once, note_connection=counting.connected
         )
+        self.store = MeteredStore(opened, counting)
         self.rules = AdmissionRules(settings.scope, data.exclusions())
         self.spool = SpoolDirectory(data.spool)
 
@@ -61,6 +64,10 @@ class Workshop:
     ) -> None:
         await self.store.close()
         self.counters.close()
+
+    def descriptors(self, web: Mapping[int, str]) -> dict[str, int]:
+        """Of this process, by kind; `web` has the scheme of each connection of the client."""
+        return count_descriptors(self.data.root, self.store_endpoints, web)
 
     def reread_exclusions(self) -> None:
         try:

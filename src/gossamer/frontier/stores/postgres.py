@@ -62,7 +62,7 @@ class PostgresStore(Store):
         self._server = show(connecting.url)
         self._schema = schema_of(connecting.crawl)
         self._calls = self._calls_of_crawl()
-        self._pool = Pool(self._connect, connecting.pool)
+        self._pool = Pool(self._connect, connecting.pool, connecting.note_connection)
         self._identity: object = None
         self._clock = ServerClock()
         self._turn = 0

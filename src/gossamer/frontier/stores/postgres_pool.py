@@ -13,6 +13,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.frontier.store import PoolUse
+from gossamer.frontier.stores.server import unnoted
 from gossamer.frontier.stores.slowness import note_held
 from gossamer.url import redacted
 
@@ -99,7 +100,13 @@ async def connect(
 class Pool:
     """At most `size` connections. Calls beyond that wait, the first first; used by `PostgresStore` alone."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        size: int,
+        note_connection: Callable[[float], None] = unnoted,
+    ) -> None:
+        self._note_connection = note_connection
         self._connect = connect
         self._free = asyncio.Semaphore(size)
         self._idle: list[tuple[Connection, float]] = []
@@ -136,6 +143,7 @@ class Pool:
         since = time.monotonic()
         connection = await self._take()
         self._taken += 1
+        self._note_connection(time.monotonic() - began_at)
         is_whole = False
         try:
             async with asyncio.timeout(limit_seconds):

@@ -66,6 +66,7 @@ class RedisStore(Store):
             connecting.url,
             connecting.crawl,
             pool=connecting.pool,
+            note_connection=connecting.note_connection,
             client_name=f"gossamer-{connecting.crawl}",
             # Nothing is lost by who looks and gives up.
             patience_seconds=connecting.patience_seconds if connecting.is_reader else None,

@@ -7,6 +7,7 @@ any other way than by an answer of the server is closed, and never given to anot
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection, Connection, parse_url
@@ -87,8 +88,9 @@ class _Idle:
 class Pool:
     """At most `size` connections. Calls beyond them wait for one, in the order in which they came."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, note_connection: Callable[[float], None]) -> None:
         self._address = address
+        self._note_connection = note_connection
         self._permits = asyncio.Semaphore(size)
         self._idle: list[_Idle] = []
         self._in_use = 0
@@ -112,6 +114,7 @@ class Pool:
 
     async def call(self, words: bytes) -> Reply:
         """The answer to one packed command. Raises what redis-py raises, or TimeoutError."""
+        asked_at = time.monotonic()
         await self._permit()
         since = time.monotonic()
         self._in_use += 1
@@ -122,6 +125,7 @@ class Pool:
                 if connection is None:
                     connection = self._address.connection()
                     await connection.connect()  # type: ignore[no-untyped-call]
+                self._note_connection(time.monotonic() - asked_at)
                 answer = await _ask(connection, words)
         except ResponseError:
             # The server has answered, if not as we wished: there is nothing left to be read.

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import hashlib
 import ssl
+from collections.abc import Callable
 from importlib import resources
 
 import msgspec
@@ -21,7 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from gossamer.errors import GossamerError, StoreUnavailable, UsageError
 from gossamer.frontier.store import PoolUse
 from gossamer.frontier.stores.redis_pool import Address, Pool, Reply, command, packed
-from gossamer.frontier.stores.server import Calls, Trouble
+from gossamer.frontier.stores.server import Calls, Trouble, unnoted
 
 #: For a question that is not worth a wait.
 ONCE_SECONDS = 2.0
@@ -83,12 +84,19 @@ class RedisServer:
     """One server and the frontier of one crawl on it. Every call waits while the server is away."""
 
     def __init__(
-        self, url: str, crawl: str, *, pool: int, client_name: str, patience_seconds: float | None = None
+        self,
+        url: str,
+        crawl: str,
+        *,
+        pool: int,
+        client_name: str,
+        patience_seconds: float | None = None,
+        note_connection: Callable[[float], None] = unnoted,
     ) -> None:
         self.address = Address(url, client_name)
         self.name = self.address.server
         self.crawl = crawl
-        self._pool = Pool(self.address, pool)
+        self._pool = Pool(self.address, pool, note_connection)
         self._common = _script_files()["common"]
         self._scripts: dict[str, Script] = {}
         self._calls = Calls(self.name, (RedisError, OSError), self._judge, patience_seconds=patience_seconds)

@@ -33,6 +33,10 @@ T = TypeVar("T")
 _LOG = logging.getLogger("gossamer.frontier")
 
 
+def unnoted(seconds: float) -> None:
+    """Nobody measures."""
+
+
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """What a process of a crawl brings when it opens its store on a server."""
 
@@ -55,6 +59,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """Most connections of this process."""
     is_reader: bool = False
     """Whether it only looks: it changes nothing, creates nothing, and every call of it ends with its patience."""
+    note_connection: Callable[[float], None] = unnoted
+    """Hears how long each call waited until it had a connection."""
 
 
 class Trouble(Enum):
