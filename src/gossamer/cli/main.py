@@ -27,6 +27,7 @@ COMMANDS = (
     "sites",
     "explain",
     "doctor",
+    "verify",
     "url",
     "robots",
     "parse",

@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -65,9 +65,10 @@ class Tables:
     has what was committed when it was opened, and never writes anything into the data directory.
     """
 
-    def __init__(self, data: Path, *, output: Path | None = None) -> None:
-        """`output` is a file that there is, for `write_parquet`."""
+    def __init__(self, data: Path, *, output: Path | None = None, without: Collection[Path] = ()) -> None:
+        """`output` is a file that there is, for `write_parquet`; `without` names parts that are left out."""
         self._data = data
+        self._without = without
         self._output = None if output is None else str(output.resolve())
         self._stack = contextlib.ExitStack()
         self._names: dict[int, Path] = {}
@@ -194,6 +195,8 @@ class Tables:
                 descriptors: dict[int, Path] = {}
                 try:
                     for path in listed:
+                        if path in self._without:
+                            continue
                         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                         opened.callback(os.close, descriptor)
                         descriptors[descriptor] = path
