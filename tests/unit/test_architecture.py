@@ -16,7 +16,19 @@ SOURCE = Path(gossamer.__file__).parent
 
 #: From the bottom up. A package may import its own modules and any package of a lower level, never one beside it.
 LEVELS: list[set[str]] = [
-    {"url", "records", "errors", "config", "disk", "endings", "layers", "patterns", "setting_types", "spelling", "units"},
+    {
+        "url",
+        "records",
+        "errors",
+        "config",
+        "disk",
+        "endings",
+        "layers",
+        "patterns",
+        "setting_types",
+        "spelling",
+        "units",
+    },
     {"frontier", "spool", "sinks"},
     {"seed", "fetch", "parse", "report"},
     {"run"},

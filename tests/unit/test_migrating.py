@@ -45,7 +45,9 @@ def test_every_new_query_names_metrics_and_labels_that_exist(row: Row) -> None:
 
 
 def test_whatever_looks_like_a_metric_on_the_right_is_one() -> None:
-    named = {word for row in rows() for word in re.findall(r"\b(?:crawler|system|redis|backpressure)_\w+(?!\w|=)", row.new)}
+    named = {
+        word for row in rows() for word in re.findall(r"\b(?:crawler|system|redis|backpressure)_\w+(?!\w|=)", row.new)
+    }
     assert [word for word in sorted(named) if word not in BY_NAME and metric_of(word)[0] is None] == []
 
 

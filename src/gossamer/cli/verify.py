@@ -12,7 +12,7 @@ from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of
 from gossamer.errors import StoreUnavailable
 from gossamer.look.verify import Verification, verify
 from gossamer.look.verify_findings import EXAMPLES
-from gossamer.look.wording import counted
+from gossamer.units import counted
 
 SUMMARY = "Check a crawl's archive, index, tables and store against each other."
 NOTES = """Every record of the archive is read and its digests are computed; every line of the index and every row of

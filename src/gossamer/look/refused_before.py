@@ -7,8 +7,8 @@ import msgspec
 
 from gossamer.frontier.refused_links import CELLS, Found, RefusedLink
 from gossamer.look.refusals import Refused
-from gossamer.look.wording import counted
 from gossamer.records import Reason
+from gossamer.units import counted
 
 NOT_RECORDED = (
     "refused links of this crawl were not recorded: it may have been found under other rules, or when a queue was full"
