@@ -60,12 +60,12 @@ def test_without_a_command_the_overview_is_shown(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["crwal"], "unknown command 'crwal', did you mean crawl?; see gossamer --help"),
+        (["crwal"], "unknown command 'crwal', did you mean crawl? See gossamer --help"),
         (["frobnicate"], "unknown command 'frobnicate'; see gossamer --help"),
         (["--max-pages", "3", "crawl"], "unknown argument '--max-pages': a command comes first; see gossamer --help"),
         (
             ["store", "chek", "sqlite"],
-            "argument action: 'chek' is not one of check, remove, did you mean check?; see gossamer store --help",
+            "argument action: 'chek' is not one of check, remove, did you mean check? See gossamer store --help",
         ),
     ],
 )
@@ -107,10 +107,9 @@ def test_the_nearest_flag_is_offered(run: Run) -> None:
     ],
 )
 def test_a_flag_is_suggested_only_when_it_is_close(run: Run, flag: str, nearest: str | None) -> None:
-    suggestion = f", did you mean {nearest}?" if nearest else ""
+    suggestion = f", did you mean {nearest}? See" if nearest else "; see"
     assert (
-        complaint(run("crawl", "a.test", flag, "1"))
-        == f"unknown argument '{flag}'{suggestion}; see gossamer crawl --help"
+        complaint(run("crawl", "a.test", flag, "1")) == f"unknown argument '{flag}'{suggestion} gossamer crawl --help"
     )
 
 
@@ -145,6 +144,16 @@ def test_a_flag_of_another_program_is_answered_with_ours(run: Run, arguments: li
 )
 def test_a_flag_that_is_no_list_is_given_once(run: Run, arguments: list[str], message: str) -> None:
     assert complaint(run("crawl", "a.test", *arguments)) == f"{message}; see gossamer crawl --help"
+
+
+@pytest.mark.parametrize("flag", ["--include", "--exclude", "--skip-extensions", "--media-types", "--email"])
+def test_a_control_character_is_refused_before_anything_is_made(run: Run, tmp_path: Path, flag: str) -> None:
+    """In crawl.toml it would make every later `resume` and `status` fail."""
+    email = [] if flag == "--email" else ["--email=a@b.org"]
+    for character in "\x7f\x01":
+        said = complaint(run("crawl", "a.test", *email, f"{flag}=a@b.org{character}", "--data-dir=new"))
+        assert said.startswith(f"{flag}: 'a@b.org\\x{ord(character):02x}' is not a value for ")
+    assert not (tmp_path / "new").exists()
 
 
 def test_include_and_exclude_may_be_repeated(run: Run) -> None:

@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         self._hidden: dict[argparse.Action, str | None] = {}
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UsageError(f"{message}{' See' if message.endswith('?') else '; see'} {self.prog} --help")
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         self._given.clear()

@@ -66,8 +66,8 @@ def _no_command(word: str) -> str:
     if word.startswith("-"):
         raise UsageError(f"unknown argument {word.partition('=')[0]!r}: a command comes first; see gossamer --help")
     nearest = closest(word, COMMANDS)
-    suggestion = f", did you mean {nearest}?" if nearest else ""
-    raise UsageError(f"unknown command {redacted(word)!r}{suggestion}; see gossamer --help")
+    suggestion = f", did you mean {nearest}? See" if nearest else "; see"
+    raise UsageError(f"unknown command {redacted(word)!r}{suggestion} gossamer --help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
