@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gossamer.testing.web.graph import Web
-from tests.crawl.conftest import Crawls, assert_each_once, crawls_of
+from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
 from tests.crawl.test_deaths import processes
 from tests.crawl.test_stopping import until_pages_are_fetched
 
@@ -103,13 +103,13 @@ def test_on_every_store_another_kind_is_refused_and_another_address_of_the_same_
     }
     own = web.store.partition(":")[0]
     for kind in others.keys() - {own}:
-        _, errors = web.start_again(f"--store={others[kind]}", "--max-pages=6").communicate()
+        _, errors = web.start_again(f"--store={others[kind]}", "--max-pages=6").communicate(timeout=PATIENCE_SECONDS)
         assert "is another kind of store than" in errors
         assert "hidden" not in errors
     if own != "sqlite":
         # Nobody is there: the frontier may have moved, and this is where it is not.
         process = web.start_again(f"--store={others[own]}", "--store-patience=0", "--max-pages=6")
-        process.communicate()
+        process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 3
     assert settings.read_bytes() == before
     moved = web.store.replace("127.0.0.1", "localhost")
