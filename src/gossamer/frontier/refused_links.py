@@ -119,17 +119,21 @@ class RefusedLinks:
         """Of what has no canonical URL."""
         self.counts[CODES[reason]] += 1
 
-    def note(self, fingerprint: int, reason: Reason, depth: int, found: Found = Found.LINK) -> None:
+    def note(self, fingerprint: int, reason: Reason, depth: int, found: int = 0) -> None:
+        """`found` is a `Found`; a link, unless it is given."""
         mark = self.marks(depth)[reason]
         self.counts[mark & CODE] += 1
-        self.cells[fingerprint & self.cell_mask] = fingerprint & TAG | found << _KIND_SHIFT | mark
+        if found:
+            mark |= found << _KIND_SHIFT
+        self.cells[fingerprint & self.cell_mask] = fingerprint & TAG | mark
 
     def marks(self, depth: int) -> dict[Reason, int]:
         """The mark of each reason, for links of this depth."""
-        depth = min(depth, _DEEPEST)
-        if depth not in self._marks:
-            self._marks[depth] = {reason: depth << _DEPTH_SHIFT | code for reason, code in CODES.items()}
-        return self._marks[depth]
+        marks = self._marks.get(depth)
+        if marks is None:
+            shown = min(depth, _DEEPEST)
+            marks = self._marks[shown] = {reason: shown << _DEPTH_SHIFT | code for reason, code in CODES.items()}
+        return marks
 
     def close(self) -> None:
         for view in (self.counts, self.cells, self._view):

@@ -144,10 +144,10 @@ class Candidates:
     def answered(self, candidates: Sequence[Candidate], answers: Sequence[Reason]) -> None:
         """What the store said to an offer, in its order."""
         known: list[int] = []
+        note = self._refused.note
         for candidate, answer in zip(candidates, answers, strict=True):
             if answer in _KNOWN_ANSWERS:
                 known.append(candidate.fingerprint)
             else:
-                found = Found.REDIRECT if candidate.hops else Found.LINK
-                self._refused.note(candidate.fingerprint, answer, candidate.depth, found)
+                note(candidate.fingerprint, answer, candidate.depth, Found.REDIRECT if candidate.hops else 0)
         self._recent.update(known)
