@@ -139,6 +139,8 @@ def test_links_that_a_rule_refused_are_counted_at_the_resume_that_loosens_it_and
     told = said("explain", str(small_web.data), min(deep), code=0)
     assert "a link to it was refused: it is 2 links away from a seed, and max_depth is 1" in told
     assert said("explain", str(small_web.data), f"{web.home(0)}nowhere", code=0).startswith("never seen: ")
+    for page in small_web.pages()[:2]:
+        assert said("explain", str(small_web.data), page["url"].partition("//")[2], code=0).startswith("fetched: ")
 
 
 def test_a_crawl_without_any_page_names_its_seeds_with_reasons_and_fails(small_web: Crawls) -> None:

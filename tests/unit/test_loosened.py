@@ -62,6 +62,8 @@ def test_patterns_that_were_taken_away_are_named_as_they_were_given() -> None:
         r"exclude is now none instead of \.pdf$: 1 link refused for this reason and 2 URLs dropped for it stay out"
     ]
     assert lines(Settings(), before, refused={Reason.EXCLUDED: 1}) == []
+    (one,) = lines(before, Settings(), refused={Reason.EXCLUDED: 1})
+    assert one.endswith("1 link refused for this reason stays out")
 
 
 def _as_setting(pattern: str) -> Any:

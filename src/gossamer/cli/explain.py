@@ -8,13 +8,15 @@ import msgspec
 
 from gossamer.cli.arguments import Parser, print_row, printable
 from gossamer.cli.looking import add_crawl, crawl_of, settings_of
+from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.look.attempts import Attempt
 from gossamer.look.evidence import gather
 from gossamer.look.explain import explain, explain_refusal
-from gossamer.look.explanation import Explanation
+from gossamer.look.explanation import Explanation, Verdict
 from gossamer.look.standings import RobotsAccess, RobotsStanding, SiteStanding
 from gossamer.look.wording import duration, what
+from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.typed import with_scheme
 from gossamer.units import counted
 from gossamer.url import Refusal, RefusalReason, canonicalise, redacted
@@ -46,7 +48,11 @@ SHOWN_ATTEMPTS = 20
 
 def add_arguments(parser: Parser) -> None:
     add_crawl(parser)
-    parser.add_argument("url", metavar="URL", help="a URL in any spelling, or a bare domain, which gets https")
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="a URL in any spelling; without a scheme it is taken as https, and as http if that is unknown",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -54,19 +60,26 @@ def run(arguments: argparse.Namespace) -> int:
     data = crawl_of(arguments)
     settings = settings_of(data)
     typed = with_scheme(arguments.url)
-    url = canonicalise(typed, None, settings.url)
-    if isinstance(url, Refusal):
-        if url.reason is RefusalReason.NOT_A_URL:
-            raise UsageError(f"{redacted(typed)!r:.200} is no URL: {url.detail}; give a whole http(s) URL")
-        found = explain_refusal(typed, url)
-    else:
-        found = explain(gather(data, settings, typed, url))
+    found = _explained(data, settings, typed)
+    if typed != arguments.url.strip() and found.verdict is Verdict.UNSEEN:
+        # Whoever leaves the scheme out may not know that the site has no https.
+        with_http = _explained(data, settings, f"http:{typed.removeprefix('https:')}")
+        found = found if with_http.verdict is Verdict.UNSEEN else with_http
     if arguments.json:
         # In ASCII: texts of the web could steer a terminal as JSON too.
         print(json.dumps(msgspec.to_builtins(found)))
     else:
         _print(found)
     return 0
+
+
+def _explained(data: DataDirectory, settings: Settings, typed: str) -> Explanation:
+    url = canonicalise(typed, None, settings.url)
+    if not isinstance(url, Refusal):
+        return explain(gather(data, settings, typed, url))
+    if url.reason is RefusalReason.NOT_A_URL:
+        raise UsageError(f"{redacted(typed)!r:.200} is no URL: {url.detail}; give a whole http(s) URL")
+    return explain_refusal(typed, url)
 
 
 def _print(found: Explanation) -> None:

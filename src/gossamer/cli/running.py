@@ -15,7 +15,6 @@ from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
 from gossamer.look.no_pages import first_failures
-from gossamer.look.wording import counted
 from gossamer.report.progress import Terminal
 from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory

@@ -104,7 +104,8 @@ def _line(
     if urls:
         kept_out.append(f"{urls:,} URL{'' if urls == 1 else 's'} dropped for it")
     if kept_out:
-        yield f"{change}: {' and '.join(kept_out)} stay out"
+        stay = "stays" if (links or 0) + urls == 1 else "stay"
+        yield f"{change}: {' and '.join(kept_out)} {stay} out"
 
 
 def _shown(value: object) -> str:
