@@ -442,11 +442,13 @@ def test_what_is_fetched_and_not_yet_written_moves_between_commits(page: Page, c
 
 
 def test_a_paused_crawl_has_no_time_left_and_after_resume_the_line_fits_the_badge(page: Page, crawl: Crawl) -> None:
-    crawl.put(time.time(), 5.0, bound=Bound("paused", "paused on the dashboard, with 8 URLs queued; resume it there"))
+    crawl.put(
+        time.time(), 5.0, bound=Bound("paused", "paused on the dashboard until it is resumed there; 8 URLs queued")
+    )
     crawl.board.state = "paused"
     show(page, crawl.with_token)
     assert text(page, "#limit-text") == "0.5 %, paused"
-    assert text(page, ".bound").startswith("Paused on the dashboard, with 8 URLs")
+    assert text(page, ".bound").startswith("Paused on the dashboard until")
     page.click("#pause")
     page.wait_for("document.querySelector('#state-text').textContent === 'Running'")
     # The sample is still of the pause.
@@ -529,7 +531,7 @@ def test_a_tab_never_shows_another_run_that_took_its_port(page: Page, crawl: Cra
 
         def is_that_of_the_first(pages: str) -> None:
             assert text(page, "#state-text") == "Another run"
-            assert "Run 3 of /data/of/the/crawl has ended." in text(page, ".bound")
+            assert "Run 3 of /data/of/the/crawl is not at this address any more." in text(page, ".bound")
             assert "run 8 of /data/of/another" in text(page, "#other")
             assert text(page, "#pages") == pages
             assert "other.example" not in text(page, "#busiest")

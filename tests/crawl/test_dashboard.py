@@ -147,6 +147,9 @@ def test_a_person_sees_a_crawl_move_pauses_it_lets_it_go_on_blocks_a_site_and_st
     # It ends as by an interrupt, and can go on; what was blocked stays blocked.
     page.click("#stop")
     confirm(page)
+    # "Stopped", unless the browser was too busy to ask in the seconds that the crawl waits for it.
+    page.wait_for("['Stopped', 'Ended', 'No answer'].includes(document.getElementById('state-text').textContent)")
+    assert page.evaluate("document.getElementById('pause').disabled && document.getElementById('stop').disabled")
     summary = web.end(running, code=130)
     assert summary["stop_reason"] == "interrupted"
     assert not (web.data / "dashboard.json").exists()
@@ -168,7 +171,17 @@ def test_a_control_without_the_token_or_from_another_page_is_refused_and_does_no
             with error:
                 return error.code
 
+    def search(**headers: str) -> int:
+        request = urllib.request.Request(f"{there['dashboard']}api/explain?q=s1.test", headers=headers)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
     token = {"X-Gossamer-Token": there["token"]}
+    assert [search(), search(**token)] == [403, 200]
     assert post() == 403
     assert post(**{"X-Gossamer-Token": "0" * len(there["token"])}) == 403
     assert post(**token, Origin="http://evil.example") == 403

@@ -56,7 +56,12 @@ FULL = SystemUse(processors=2, cpu=0.97)
 CASES: list[tuple[str, dict[str, object], dict[str, object], str]] = [
     ("work", {}, {}, "nothing holds it back: 4,000 URLs queued on 200 sites"),
     ("stopping", {}, {"is_stopping": True, "is_paused": True}, "stopping: 40 pages still to be parsed"),
-    ("paused", {}, {"is_paused": True, "is_store_away": True}, "paused on the dashboard, with 4,000 URLs queued"),
+    (
+        "paused",
+        {},
+        {"is_paused": True, "is_store_away": True},
+        "paused on the dashboard until it is resumed there; 4,000 URLs queued",
+    ),
     ("store", {}, {"is_store_away": True, "is_disk_paused": True}, "the store does not answer (outage 1)"),
     ("disk", {}, {"is_disk_paused": True}, "the disk is nearly full: 100.0 MiB free, --min-free is 256.0 MiB"),
     ("shortage", {}, {"is_short": True, "is_held_back": True}, "short of disk, descriptors or memory"),

@@ -162,7 +162,7 @@ export class Chart {
       const x = Math.round(this.x(at)) + 0.5;
       drawn.push(makeSvg("line", { class: "grid", x1: x, x2: x, y1: bottom, y2: bottom + 4 }));
       // The last one would be cut off at the edge.
-      const isAtEdge = this.width - x < 18;
+      const isAtEdge = this.width - x < 26;
       drawn.push(tickLabel(timeText(at, this.range.to - this.range.from), isAtEdge ? this.width - 2 : x, this.height - 4, isAtEdge ? "end" : "middle"));
     }
     this.axes.replaceChildren(...drawn);

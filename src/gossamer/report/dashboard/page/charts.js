@@ -134,7 +134,8 @@ export class Charts {
     const from = Math.max(to - seconds, facts.started_at);
     this.points = this.points.filter((point) => point.at > from - step);
     const shown = partial ? [...this.points, partial] : this.points;
-    for (const chart of this.charts) chart.show(shown, { from, to: Math.max(to, from + LEAST_SECONDS), step });
+    const least = end ? step : LEAST_SECONDS;
+    for (const chart of this.charts) chart.show(shown, { from, to: Math.max(to, from + least), step });
   }
 
   /** What stands under the charts, of this moment. */

@@ -18,6 +18,7 @@ export class Controls {
     this.isReached = false;
     this.isDiskFull = false;
     this.isOver = false;
+    this.expected = "";
     this.isBusy = false;
     byId("pause").addEventListener("click", () => this.pauseOrResume());
     byId("stop").addEventListener("click", () => this.stop());
@@ -43,6 +44,8 @@ export class Controls {
   /** What the crawl does now, and whether it can be told anything. */
   set(state, { isReached, isDiskFull = false }) {
     if (state === this.state && isReached === this.isReached && isDiskFull === this.isDiskFull) return;
+    // What was announced has come about: the badge says it now.
+    if (state === this.expected) this.tell("");
     Object.assign(this, { state, isReached, isDiskFull });
     this.show();
   }
@@ -114,6 +117,7 @@ export class Controls {
       this.isBusy = false;
     }
     this.tell(done);
+    this.expected = { pause: "paused", resume: "running", stop: "stopping" }[what] ?? "";
     this.changed();
     return true;
   }

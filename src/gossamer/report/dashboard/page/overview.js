@@ -92,7 +92,7 @@ export function showEnd({ reason, at }, facts) {
 /** Another run answers at the address of this tab's run. Nothing of it is shown but its name. */
 export function showOther(mine, facts) {
   showState("other");
-  setText(byId("bound-by"), `Run ${full(mine.number)} of ${mine.place} has ended.`);
+  setText(byId("bound-by"), `Run ${full(mine.number)} of ${mine.place} is not at this address any more.`);
   setText(byId("bound-because"), "This tab belongs to it, and shows its last figures.");
   const same = mine.place === facts.data_directory ? "the same crawl" : facts.data_directory;
   setText(byId("other-text"), `Another run has this address now: run ${full(facts.run)} of ${same}.`);
