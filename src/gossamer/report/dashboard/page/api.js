@@ -129,9 +129,9 @@ async function ask(path, patience, options = {}) {
   } catch (error) {
     throw new Refused(0, error.name === "TimeoutError" ? "no answer in time" : "it cannot be reached");
   }
+  if (!response.ok) throw new Refused(response.status, await wordsOf(response));
   if (!response.headers.get("X-Gossamer-Run")) throw new Refused(response.status, "another program answers there");
-  if (response.ok) return response;
-  throw new Refused(response.status, await wordsOf(response));
+  return response;
 }
 
 async function wordsOf(response) {
