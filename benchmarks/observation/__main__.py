@@ -6,6 +6,7 @@ Each part is run alone, with everything that it does in a crawl, and the cost of
   as with twenty pages of an origin in a day
 - the timing of the calls to the store, of which a page needs a part only, because they are made for batches
 - the reports of a fetcher and a parser, twice a second, and the leader's reading them
+- a count of descriptors by kind in each process, every fifteen seconds, with 250 connections of a client open
 - one sample of the leader, every five seconds: eight processes, a hundred thousand sites known
 - one drawing of the terminal's view, every second
 - one scrape, every fifteen seconds, and one look of an open dashboard, every two and a half
@@ -15,8 +16,10 @@ What happens by the clock is spread over the pages of that time: the faster a cr
 
 import argparse
 import asyncio
+import contextlib
 import platform
 import shutil
+import socket
 import tempfile
 import time
 import urllib.request
@@ -34,6 +37,7 @@ from gossamer.records import Answer, Lease, Outcome, PhaseTimes, Reason, Result
 from gossamer.report.board import Board, Facts
 from gossamer.report.counters import SUFFIX, Counters
 from gossamer.report.dashboard.server import DashboardServer
+from gossamer.report.descriptors import count_descriptors
 from gossamer.report.metrics_server import MetricsServer
 from gossamer.report.pace import Paces
 from gossamer.report.progress import View, view_lines
@@ -46,6 +50,7 @@ from gossamer.run.meters import FetchCounting, ParseCounting, StoreCounting
 from gossamer.run.observation import Observation
 from gossamer.run.orders import Numbers, Orders, Report
 from gossamer.run.supervisor import Supervisor
+from gossamer.run.wiring import COUNT_SECONDS
 from gossamer.sinks.sink import PageRecord
 from gossamer.spool.directory import SpoolDirectory
 from gossamer.url import Url, canonicalise
@@ -54,6 +59,8 @@ SITES = 100_000
 FETCHERS, PARSERS = 4, 4
 #: Of one fetcher at 250 pages a second: it ticks some fifty times, with four calls each.
 CALLS_A_PAGE = 0.8
+#: Of one fetcher with 500 workers.
+CONNECTIONS = 250
 ROBOTS_A_PAGE = 0.05
 TIMES = PhaseTimes(0.004, 0.012, 0.03, 0.05, 0.11)
 
@@ -304,11 +311,19 @@ def by_the_clock(directory: Path, rounds: int) -> dict[str, float]:
     print(f"a sample: {sample * 1000:.1f} ms of CPU, with {FETCHERS} fetchers, {PARSERS} parsers, {SITES:,} sites")
     return {
         "reports of the processes": (FETCHERS + PARSERS) * (2 * (reports + decoded) + named / 4),
+        "descriptors by kind": (FETCHERS + PARSERS) * _counted(directory, rounds) / COUNT_SECONDS,
         "samples of the leader": sample / 5,
         "the terminal": drawing,
         "scrapes by a Prometheus": scrape / 15,
         "an open dashboard": _looked_at(board, rounds) / 2.5,
     }
+
+
+def _counted(directory: Path, rounds: int) -> float:
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(socket.socket()) for _ in range(CONNECTIONS)]
+        web = {one.fileno(): "https" for one in opened}
+        return cpu_seconds(lambda: count_descriptors(directory, frozenset(), web), 20, rounds)
 
 
 def _scraped(board: Board, rounds: int) -> tuple[float, int]:
