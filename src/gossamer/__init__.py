@@ -42,9 +42,9 @@ All of this runs in processes that `run/leader.py` starts, watches and ends (`ru
 `run/watch.py` finds those that hang, `run/deaths.py` says what their deaths mean). What they do is counted as it
 happens (`run/meters.py`, into `report/counters.py`; `report/metrics.py` has every metric). Every five seconds the
 leader adds up (`run/observation.py`) and puts a sample (`report/sample.py`) on the board (`report/board.py`), with what
-limits the crawl (`report/bounds.py`); `report/history.py` keeps the points of the charts. From there the terminal
-(`report/progress.py`), the metrics (`report/exposition.py`) and the dashboard (`report/dashboard/`) show it.
-`report/diagnosis.py` is loaded when somebody asks what a process holds.
+limits the crawl (`report/bounds.py`); once a minute it logs the rates (`run/minutes.py`). `report/history.py` keeps the
+points of the charts. From the board the terminal (`report/progress.py`), the metrics (`report/exposition.py`) and the
+dashboard (`report/dashboard/`) show it. `report/diagnosis.py` is loaded when somebody asks what a process holds.
 
 `config.py` holds every setting, `setting_types.py` the kinds of values that they have; `layers.py` reads them from
 files, environment and flags, with the units of `units.py` and the suggestions of `spelling.py`. `patterns.py` compiles

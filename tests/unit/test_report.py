@@ -91,6 +91,7 @@ def test_a_log_message_has_no_python_notation() -> None:
     assert line_of("waits: %s", full)["message"] == "waits: No space left on device: /data/log"
     assert line_of("waits: %s", OSError(errno.EMFILE, "Too many open files"))["message"] == "waits: Too many open files"
     assert line_of("gave up: %s", TimeoutError())["message"] == "gave up: TimeoutError"
+    assert line_of("segment %s, page %s", b"1-2\xff", None)["message"] == "segment 1-2\\xff, page none"
 
 
 def test_no_call_to_a_log_asks_for_python_notation() -> None:

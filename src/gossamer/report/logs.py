@@ -76,7 +76,9 @@ def _plain(value: object) -> object:
         return str(value) or type(value).__name__
     if isinstance(value, Mapping | list | tuple | set | frozenset | msgspec.Struct):
         return msgspec.json.encode(value, enc_hook=str).decode()
-    return value
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return "none" if value is None else value
 
 
 class Lines:
