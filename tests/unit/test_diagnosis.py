@@ -55,7 +55,7 @@ import resource
 import sys
 from pathlib import Path
 
-from gossamer.report.descriptors import look_at_descriptors
+from gossamer.report.descriptors import count_descriptors, look_at_descriptors
 from gossamer.report.diagnosis import write
 
 logging.basicConfig(stream=sys.stdout)
@@ -68,6 +68,10 @@ try:
 except OSError:
     pass
 print(look_at_descriptors(data, frozenset(), {}).total, flush=True)
+try:
+    count_descriptors(data, frozenset(), {})
+except OSError as error:
+    print(error.strerror, flush=True)
 write(data / "diagnosis/exhausted.json", process="exhausted", store_endpoints=frozenset(), data=data, extra={})
 """
 
@@ -377,8 +381,8 @@ def test_files_without_a_name_and_temporary_ones_are_listed(tmp_path: Path) -> N
 
 
 def test_a_process_without_a_descriptor_left_is_diagnosed_in_its_log(tmp_path: Path) -> None:
-    told, *log = run(EXHAUSTED, tmp_path).splitlines()
-    assert int(told) == 64
+    told, refused, *log = run(EXHAUSTED, tmp_path).splitlines()
+    assert (int(told), refused) == (64, "Too many open files")
     assert "the diagnosis cannot be written" in log[0]
     assert "64 descriptors are open, 64 are allowed" in log[0]
 

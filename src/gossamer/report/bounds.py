@@ -104,7 +104,8 @@ def _stopped(sample: Sample, facts: BoundFacts) -> Bound | None:
         return Bound("stopping", f"stopping: {counted(sample.backlog_pages, 'page')} still to be parsed")
     if facts.is_paused:
         return Bound(
-            "paused", f"paused on the dashboard until it is resumed there; {counted(sample.counts.queued, 'URL')} queued"
+            "paused",
+            f"paused on the dashboard until it is resumed there; {counted(sample.counts.queued, 'URL')} queued",
         )
     if facts.is_store_away:
         return Bound("store", f"the store does not answer (outage {max(1, sample.store.outages):,}): waiting for it")

@@ -145,8 +145,11 @@ def look_at_descriptors(data: Path, store_endpoints: frozenset[Endpoint], web: M
 
 
 def count_descriptors(data: Path, store_endpoints: frozenset[Endpoint], web: Mapping[int, str]) -> dict[str, int]:
-    """By kind. Those of the client are not looked at: they are most of them, and `web` says what they are."""
-    numbers = _numbers()
+    """By kind. Those of the client are not looked at: they are most of them, and `web` says what they are.
+
+    Raises OSError where none is left to list the others with.
+    """
+    numbers = _listed()
     kinds = Counter(web[number] for number in numbers if number in web)
     found = list(_open_descriptors(number for number in numbers if number not in web))
     served = _served_ports(found)
@@ -172,12 +175,19 @@ def _open_descriptors(numbers: Iterable[int]) -> Iterator[_Open]:
 
 
 def _numbers() -> Sequence[int]:
-    for directory in ("/proc/self/fd", "/dev/fd"):
-        with contextlib.suppress(OSError):
-            return sorted(int(name) for name in os.listdir(directory) if name.isdecimal())  # noqa: PTH208 (names alone)
+    with contextlib.suppress(OSError):
+        return _listed()
     # Listing needs a descriptor itself, and all are in use.
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return range(MOST_TRIED if soft == resource.RLIM_INFINITY else min(soft, MOST_TRIED))
+
+
+def _listed() -> list[int]:
+    try:
+        names = os.listdir("/proc/self/fd")  # noqa: PTH208 (names alone)
+    except FileNotFoundError:
+        names = os.listdir("/dev/fd")  # noqa: PTH208 (elsewhere than on Linux)
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def _name(number: int) -> str:

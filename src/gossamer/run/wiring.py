@@ -1,5 +1,6 @@
 """What every process is made of. `stores.py` says which store; `fetching.py` and `parsing.py` add what is their own."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -77,7 +78,8 @@ class Workshop:
         now = time.monotonic()
         if now - self._counted_at >= COUNT_SECONDS:
             self._counted_at = now
-            self._descriptors = count_descriptors(self.data.root, self.store_endpoints, web)
+            with contextlib.suppress(OSError):  # none is left to look with
+                self._descriptors = count_descriptors(self.data.root, self.store_endpoints, web)
         return self._descriptors
 
     def reread_exclusions(self) -> None:
