@@ -16,10 +16,14 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from gossamer.cli.main import command_parser
+from gossamer.config import FetchSettings, Settings
 from gossamer.errors import UsageError
+from gossamer.parse.isolated import MEMORY_BYTES
 from gossamer.report.metrics import BY_NAME, Metric
 from gossamer.report.sample import BoundBy
 from gossamer.run.leader import FETCHERS_LEAVE_SECONDS, MEND_SECONDS, PARSERS_LEAVE_SECONDS
+from gossamer.run.places import process_counts
+from gossamer.run.process import PARSER_MEMORY_BYTES
 from gossamer.run.stop import StopReason
 from gossamer.testing.prometheus import promtool
 from gossamer.testing.server_binaries import ServerBinary, find_logrotate, find_prometheus_servers
@@ -275,6 +279,13 @@ def test_compose_pins_images_and_lets_nothing_write_where_it_need_not() -> None:
         assert demand in hardened
 
 
+def test_compose_has_a_redis_that_the_store_takes_and_that_is_maintained() -> None:
+    """7.2 has no more fixes; 8 is the series that is current."""
+    version = re.search(r"image: redis:(\d+)\.(\d+)\.\d+-alpine\n", COMPOSE.read_text("utf-8"))
+    assert version is not None
+    assert (int(version[1]), int(version[2])) >= (8, 10)
+
+
 def test_docker_compose_accepts_the_file_and_demands_the_passwords(tmp_path: Path) -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
@@ -319,6 +330,24 @@ def test_the_unit_gives_a_crawl_the_time_that_it_takes_to_stop() -> None:
     assert settings["KillSignal"] == "SIGINT"
     assert settings["KillMode"] == "mixed"
     assert settings["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_the_unit_gives_a_crawl_the_memory_that_its_limits_add_up_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with 8 processors, as its comment reckons."""
+    fetchers, parsers = 2, 5
+    rest_of_fetcher, kept_files = 256 << 20, 512 << 20
+    needed = (
+        fetchers * (FetchSettings().max_in_flight_bytes + rest_of_fetcher)
+        + parsers * PARSER_MEMORY_BYTES
+        + MEMORY_BYTES
+        + kept_files
+    )
+    assert f"{needed >> 20:,} MiB" in UNIT.read_text("utf-8")
+    limit = re.fullmatch(r"(\d+)G", unit_settings()["MemoryMax"])
+    assert limit is not None
+    assert needed * 1.25 <= int(limit[1]) << 30 < needed * 1.5
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    assert process_counts(Settings()) == (fetchers, parsers)
 
 
 def test_the_unit_knows_the_exit_codes() -> None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,21 @@ def test_the_settings_of_the_version_before_are_read(data: DataDirectory) -> Non
     assert (settings.scope.include, settings.scope.exclude) == (("/news/",), ())
     assert settings.politeness == Settings().politeness
     assert settings.parse == Settings().parse
+
+
+def test_a_new_directory_is_its_owners_alone_and_one_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = DataDirectory(tmp_path / "new" / "crawl")
+        made.create()
+        made.write_settings(Settings())
+        (tmp_path / "there").mkdir(mode=0o755)
+        DataDirectory(tmp_path / "there").create()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(made.root.stat().st_mode) == 0o700
+    assert stat.S_IMODE(made.settings_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "there").stat().st_mode) == 0o755
 
 
 def test_a_crawl_that_is_being_run_is_refused_by_name_of_its_leader(data: DataDirectory) -> None:

@@ -88,10 +88,14 @@ class DataDirectory:
     # Making one, finding one.
 
     def create(self) -> None:
-        """A new one; what exists is refused, but for what a kill may have left before there was a crawl."""
+        """A new one; what exists is refused, but for what a kill may have left before there was a crawl.
+
+        It is the owner's alone: pages, and URLs with what is in them, are nobody else's. A directory that exists keeps
+        its mode, which somebody has chosen; files with secrets are the owner's alone in any case.
+        """
         missing = [folder for folder in (self.root, *self.root.parents) if not folder.exists()]
         try:
-            self.root.mkdir(parents=True)
+            self.root.mkdir(mode=0o700, parents=True)
             self._made_folders = missing
             with contextlib.suppress(PermissionError):  # who may write there may not be allowed to read
                 sync(self.root.parent)
