@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -307,6 +308,22 @@ def test_a_query_reads_the_tables_and_leaves_every_file_as_it_is(query: str, dat
         assert "Traceback" not in str(caught.value)
         # It still answers, with what is in the file.
         assert list(tables.query("SELECT url FROM pages").rows) == [("https://www.example.org/1",)]
+    assert _contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("path", ["{own}/out", "{own}/../out", "{own}/x/../../out", "file://{own}/../out", "{own}out"])
+def test_of_what_a_query_may_write_nothing_is_left(
+    path: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB sorts in a directory of its own, which no query can use to get out of it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = _contents(tmp_path)
+    with Tables(data) as tables:
+        [(own,)] = tables.query("SELECT value FROM duckdb_settings() WHERE name = 'temp_directory'").rows
+        with contextlib.suppress(UsageError):
+            tables.query(f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{path.format(own=own)}' (USE_TMP_FILE false)")
+        outside = {file for file in _contents(tmp_path) if not file.is_relative_to(own)}
+        assert outside == set(before)
     assert _contents(tmp_path) == before
 
 

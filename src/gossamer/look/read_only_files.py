@@ -3,7 +3,7 @@
 DuckDB is told of no path that leads to a file, only of names such as `part://3`. Whoever opens one of them comes here,
 and is given a reader of a descriptor that was opened before; to open one for writing is refused. So whatever a query
 is wrapped in (EXPLAIN ANALYZE, a COPY within a WITH clause, a text for the function `query`), there is no file that it
-could write.
+could write, but for those of DuckDB's own temporary directory, which goes when the query has ended.
 """
 
 import io
