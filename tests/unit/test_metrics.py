@@ -160,7 +160,7 @@ def test_the_names_and_labels_that_were_promised_are_there() -> None:
     assert len(BY_NAME) == len(KEPT) + len(TOLD)
 
 
-def test_there_are_at_most_500_series_however_many_sites_are_known(tmp_path: Path) -> None:
+def test_there_are_at_most_520_series_however_many_sites_are_known(tmp_path: Path) -> None:
     counts = Counts(
         finished=10**8,
         admitted=10**9,
@@ -181,7 +181,7 @@ def test_there_are_at_most_500_series_however_many_sites_are_known(tmp_path: Pat
         system=system,
     )
     text = text_of(sample, tmp_path)
-    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 500
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 520
     assert {family.name for family in text_string_to_metric_families(text)} == {
         metric.name.removesuffix("_total") for metric in (*KEPT, *TOLD)
     }

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from gossamer.cli.main import command_parser
 from gossamer.report.metrics import BY_NAME
 from tests.contract.test_deploy import assert_known, metric_of
-from tests.unit.test_docs import flags, section
+from tests.unit.test_docs import flags, full_help, section
 from tests.unit.test_metrics import PROMISED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text("utf-8")
@@ -57,7 +56,7 @@ def test_what_was_promised_to_people_of_the_older_crawler_is_on_the_page() -> No
 
 
 def test_every_new_flag_exists() -> None:
-    known = flags(command_parser("crawl").format_help()) | flags(command_parser("resume").format_help())
+    known = flags(full_help("crawl")) | flags(full_help("resume"))
     lines = [line for line in section(PAGE, "Commands and flags").splitlines() if line.startswith("| `")]
     assert len(lines) > 5
     for line in lines:
