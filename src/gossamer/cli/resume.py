@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_same_kind(data, layers.combine([kept]).frontier.store, _store(kept, *given))
     exclusions = read_exclusions(arguments.exclude_file)
     data.take()
+    data.rewrite_settings()
     before = Rules(layers.combine([kept]), _readable_exclusions(data))
     take_exclusions(data, exclusions)
     resuming = Resuming(data, before, settings, more_pages=arguments.more_pages)

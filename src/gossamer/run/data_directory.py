@@ -158,6 +158,10 @@ class DataDirectory:
         # The store's URL may hold a password.
         replace_file(self.settings_file, ("\n".join(lines) + "\n").encode(), mode=0o600)
 
+    def rewrite_settings(self) -> None:
+        """As they are. On a full disk this fails at once, where opening an embedded store would wait for room."""
+        replace_file(self.settings_file, self.settings_file.read_bytes(), mode=0o600)
+
     def which_frontier(self) -> Frontier:
         try:
             return msgspec.json.decode(self._frontier_file.read_bytes(), type=Frontier)
