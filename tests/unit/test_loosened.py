@@ -66,6 +66,14 @@ def test_patterns_that_were_taken_away_are_named_as_they_were_given() -> None:
     assert one.endswith("1 link refused for this reason stays out")
 
 
+def test_an_include_is_looser_when_it_is_gone_or_another() -> None:
+    one, other = scope(include=_as_setting("a")), scope(include=_as_setting("b"))
+    for after in (other, Settings()):
+        assert len(lines(one, after, refused={Reason.NOT_INCLUDED: 1})) == 1
+    assert lines(Settings(), one, refused={Reason.NOT_INCLUDED: 1}) == []
+    assert lines(one, one, refused={Reason.NOT_INCLUDED: 1}) == []
+
+
 def _as_setting(pattern: str) -> Any:
     """One pattern is text, or a list of one."""
     return pattern if isinstance(ScopeSettings().exclude, str) else (pattern,)

@@ -42,17 +42,26 @@ def _has_others(before: str, after: str) -> bool:
     return _has_fewer(after, before)
 
 
-def _is_taken_away(before: object, after: object) -> bool:
-    """Of patterns: which of two admits more cannot be told."""
-    return bool(before) and before != after
+def _excludes_less(before: Any, after: Any) -> bool:
+    """Which of two patterns matches more cannot be told: one that is not there any more may have."""
+    return bool(_patterns(before) - _patterns(after))
+
+
+def _includes_more(before: Any, after: Any) -> bool:
+    return bool(before) and (not after or bool(_patterns(after) - _patterns(before)))
+
+
+def _patterns(value: str | tuple[str, ...]) -> set[str]:
+    """One, or several."""
+    return set(filter(None, [value] if isinstance(value, str) else value))
 
 
 _RULES = (
     _Rule("scope", "scope", (Reason.SCOPE,), lambda before, after: (before, after) == ("seeds", "any")),
     _Rule("scope", "max_depth", (Reason.DEPTH,), _is_deeper),
     _Rule("scope", "max_hops", (Reason.HOPS,), _is_more),
-    _Rule("scope", "include", (Reason.NOT_INCLUDED,), _is_taken_away),
-    _Rule("scope", "exclude", (Reason.EXCLUDED,), _is_taken_away),
+    _Rule("scope", "include", (Reason.NOT_INCLUDED,), _includes_more),
+    _Rule("scope", "exclude", (Reason.EXCLUDED,), _excludes_less),
     _Rule("scope", "skip_extensions", (Reason.EXTENSION,), _has_fewer),
     _Rule("scope", "max_path_segments", (Reason.PATH_DEPTH,), _is_more),
     _Rule("scope", "max_path_repeats", (Reason.PATH_REPEATS,), _is_more),
