@@ -397,7 +397,8 @@ def test_parse_obeys_the_limits(run: Run, page_file: str) -> None:
 
 def test_parse_needs_the_pages_url(run: Run, page_file: str) -> None:
     assert "--url" in complaint(run("parse", page_file))
-    assert complaint(run("parse", page_file, "--url", "ftp://a.b")).startswith("--url: 'ftp://a.b' is refused")
+    assert complaint(run("parse", page_file, "--url", "a page")).startswith("--url: 'a page' is refused")
+    assert run("parse", page_file, "--url", "example.com").out.startswith("https://example.com/\n")
 
 
 def test_parse_of_an_empty_file(run: Run, tmp_path: Path) -> None:
