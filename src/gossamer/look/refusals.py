@@ -107,7 +107,6 @@ class RulesNow:
         return None
 
     def _words(self, reason: Reason, url: Url, depth: int, hops: int) -> str:
-        # Patterns without quotes, as they were given: a repr has each backslash twice.
         scope = self._scope
         path = url.text.partition("?")[0]
         segments = path.removesuffix("/").split("/")[3:] or [""]
