@@ -410,11 +410,11 @@ def test_a_url_that_nobody_links_to_is_unseen_and_would_be_admitted() -> None:
 
 def test_of_an_unseen_url_it_is_told_if_a_refusal_was_not_recorded_or_may_be_forgotten() -> None:
     assert unseen(remembered=Remembered(is_recorded=False)).notes == [NOT_RECORDED]
-    assert unseen(remembered=Remembered(has_forgotten=True)).notes == [FORGOTTEN]
+    assert unseen(remembered=Remembered(may_have_forgotten=True)).notes == [FORGOTTEN]
 
 
 def refused(reason: Reason, depth: int = 2, found: Found = Found.LINK) -> Remembered:
-    return Remembered(links=[RefusedLink(reason, found, depth)], has_forgotten=True)
+    return Remembered(links=[RefusedLink(reason, found, depth)], may_have_forgotten=True)
 
 
 def test_a_link_that_was_refused_is_told_from_one_that_nobody_found() -> None:

@@ -30,7 +30,7 @@ def test_what_was_refused_is_found_by_its_fingerprint_with_reason_and_depth(tmp_
     found = RefusedLinksReader(tmp_path)
     assert found.find(stable_hash("https://a.example/1")) == [RefusedLink(Reason.DEPTH, Found.LINK, 3)]
     assert found.find(stable_hash("https://a.example/2")) == []
-    assert not found.has_forgotten
+    assert not found.may_have_forgotten
 
 
 @pytest.mark.parametrize("reason", CODES)
@@ -80,7 +80,7 @@ def test_the_file_never_grows_and_the_latest_are_remembered(tmp_path: Path) -> N
     found = RefusedLinksReader(tmp_path)
     assert path.stat().st_size == size
     assert found.find(first) == []
-    assert found.has_forgotten
+    assert found.may_have_forgotten
     assert found.find(stable_hash(urls[-1]))
 
 

@@ -147,15 +147,15 @@ class RefusedLinksReader:
     def __init__(self, directory: Path) -> None:
         self._paths = sorted(directory.glob(f"*{SUFFIX}"))
         self.totals: Counter[Reason] = Counter()
-        self.has_forgotten = False
-        """Whether so many were refused that some are certainly forgotten: one in a hundred cells was needed again."""
+        self.may_have_forgotten = False
+        """Whether so many were refused that a URL may be forgotten with a chance of one in a hundred or more."""
         for path in self._paths:
             counts = _read(path, len(_MAGIC), 32)
             cells = _cells_in(path)
             if counts is not None and cells:
                 found = {reason: counts[code] for reason, code in CODES.items() if counts[code]}
                 self.totals.update(found)
-                self.has_forgotten |= sum(found.values()) > cells // 100
+                self.may_have_forgotten |= sum(found.values()) > cells // 100
 
     @property
     def is_there(self) -> bool:

@@ -49,7 +49,7 @@ def gather(data: DataDirectory, settings: Settings, typed: str, url: Url) -> Evi
             links=refused.find(url.fingerprint),
             target=refused.find(target_url.fingerprint) if isinstance(target_url, Url) else [],
             is_recorded=refused.is_there,
-            has_forgotten=refused.has_forgotten,
+            may_have_forgotten=refused.may_have_forgotten,
         ),
         is_running=last is not None and last.leader in there,
         is_loading=not is_loaded(data.seeds),

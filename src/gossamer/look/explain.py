@@ -327,7 +327,7 @@ class _Case:
                 notes.append(NOT_STORED)
             elif not remembered.is_recorded:
                 notes.append(NOT_RECORDED)
-            elif remembered.has_forgotten:
+            elif remembered.may_have_forgotten:
                 notes.append(FORGOTTEN)
             if answer.refusal is not None and self.rules.would_admit_seed(self.url, self.sighting):
                 notes.append("as a seed it would be admitted")

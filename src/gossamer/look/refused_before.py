@@ -14,8 +14,8 @@ NOT_RECORDED = (
     "refused links of this crawl were not recorded: it may have been found under other rules, or when a queue was full"
 )
 FORGOTTEN = (
-    "it may have been refused and forgotten: each parser remembers the last refused URLs in a table of"
-    f" {CELLS:,} places, and more came than have room there"
+    "it may have been refused and forgotten: many links were refused, and each parser remembers the last ones in a"
+    f" table of {CELLS:,} places"
 )
 NOT_STORED = (
     "refused links are not stored: it comes in only if a page that is still to be fetched links to it, or as a seed of"
@@ -47,7 +47,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     target: list[RefusedLink] = []
     """Of the URL that it redirects to."""
     is_recorded: bool = True
-    has_forgotten: bool = False
+    may_have_forgotten: bool = False
 
 
 def words_of(link: RefusedLink) -> str:
