@@ -92,7 +92,7 @@ def test_a_durable_crawl_refuses_a_server_that_is_not_and_says_what_to_set(postg
         given = replace(connecting(url), is_durable=True, is_unsafe=True)
         store = PostgresStore(given)
         with pytest.raises(
-            StoreUnavailable, match=r"not durable, as --durable wants it: fsync is off: .*set fsync = on"
+            StoreUnavailable, match=r"cannot be used with --durable: fsync is off: .*set fsync = on"
         ):
             await store.open()
         await store.close()

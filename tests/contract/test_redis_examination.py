@@ -81,7 +81,7 @@ def test_a_durable_crawl_refuses_a_server_that_is_not_and_says_what_to_set(
     with RedisServer(redis_binary, {"no-appendfsync-on-rewrite": "yes"}) as running, client(running) as admin:
         with pytest.raises(
             StoreUnavailable,
-            match=r"not durable, as --durable wants it: appendfsync is everysec: .*set appendfsync always"
+            match=r"cannot be used with --durable: appendfsync is everysec: .*set appendfsync always"
             r".*no-appendfsync-on-rewrite is yes: set it to no",
         ):
             opened()

@@ -34,7 +34,7 @@ def refuse_volatile(server: str, findings: Sequence[Finding], names: Collection[
     volatile = [finding for finding in findings if finding.name in names and finding.verdict is not Verdict.GOOD]
     if volatile:
         reasons = "; ".join(f"{finding.name} is {finding.value}: {finding.advice}" for finding in volatile)
-        raise StoreUnavailable(f"{server} is not durable, as --durable wants it: {reasons}")
+        raise StoreUnavailable(f"{server} cannot be used with --durable: {reasons}")
 
 
 def refuse(server: str, findings: Sequence[Finding], *, hint: str = " (or accept it with --unsafe-store)") -> None:
