@@ -91,9 +91,7 @@ def test_a_durable_crawl_refuses_a_server_that_is_not_and_says_what_to_set(postg
     async def run(url: str) -> None:
         given = replace(connecting(url), is_durable=True, is_unsafe=True)
         store = PostgresStore(given)
-        with pytest.raises(
-            StoreUnavailable, match=r"cannot be used with --durable: fsync is off: .*set fsync = on"
-        ):
+        with pytest.raises(StoreUnavailable, match=r"cannot be used with --durable: fsync is off: .*set fsync = on"):
             await store.open()
         await store.close()
 
