@@ -10,14 +10,14 @@ is counted, and remembered for a while, in `frontier/refused_links.py`; what pas
 if it was never seen. `frontier/store.py` is what every store promises, `frontier/stores/` has them, `frontier/slots.py`
 gives a site its slot, which is what a fetcher owns, and `frontier/politeness.py` says when the site may be asked next.
 
-A fetcher (`fetch/fetcher.py`) owns slots (`fetch/slots_held.py`) and leases URLs in batches (`fetch/feeder.py`); many
-workers (`fetch/worker.py`) take one each. Before it may be requested, the robots.txt of its origin is asked:
-`fetch/robots_cache.py` knows it or gets it, `fetch/robots.py` says what the answer means and the file says to whom,
-`fetch/robots_rules.py` gives the verdict, with the line that decided. `fetch/client.py` makes the request: names from
-`fetch/names.py`, judged by `fetch/addresses.py`. `fetch/server_addresses.py` says whether the server may be visited
-now, `fetch/visits.py` which visits take too long, `fetch/robots_redirects.py` where a robots.txt may be redirected to;
-`fetch/byte_budget.py` bounds the bodies that are in memory. The outcome goes to the spool, the site is free again
-(`fetch/deliveries.py`).
+A fetcher (`fetch/fetcher.py`) owns slots (`fetch/slots_held.py`) and leases URLs in batches (`fetch/feeder.py`, as
+often as `fetch/ticks.py` says); many workers (`fetch/worker.py`) take one each. Before it may be requested, the
+robots.txt of its origin is asked: `fetch/robots_cache.py` knows it or gets it, `fetch/robots.py` says what the answer
+means and the file says to whom, `fetch/robots_rules.py` gives the verdict, with the line that decided.
+`fetch/client.py` makes the request: names from `fetch/names.py`, judged by `fetch/addresses.py`.
+`fetch/server_addresses.py` says whether the server may be visited now, `fetch/visits.py` which visits take too long,
+`fetch/robots_redirects.py` where a robots.txt may be redirected to; `fetch/byte_budget.py` bounds the bodies that are
+in memory. The outcome goes to the spool, the site is free again (`fetch/deliveries.py`).
 
 The spool (`spool/`) is segment files between fetchers and parsers: `writer.py` makes them, `directory.py` hands them
 out, `pressure.py` slows the fetchers when too much waits, `room.py` has the hard limit, `recovery.py` takes care of

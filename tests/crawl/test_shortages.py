@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 from gossamer.report.resources import SPARE_DESCRIPTORS
 from gossamer.testing.web.graph import Web
 from tests.crawl.conftest import PATIENCE_SECONDS, Crawls, assert_each_once, crawls_of
-from tests.crawl.test_deaths import left_of, processes, until
+from tests.crawl.test_deaths import children, left_of, processes, until
 from tests.crawl.test_stopping import until_pages_are_fetched, until_there
 
 #: Of the small disk: what a crawl of the web here needs, several times over. It is memory.
@@ -307,6 +309,47 @@ def test_a_crawl_within_the_fewest_descriptors_that_it_accepts_is_whole(web: Cra
     judge_whole(crawls, summary)
 
 
+def held_by(pid: int) -> set[int]:
+    """Without those that it has for a moment only, to list a directory or to look at itself."""
+    held = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(entry.readlink())
+        if not target.startswith("/proc/") and not target.endswith("/spool/ready"):
+            held.add(int(entry.name))
+    return held
+
+
+def test_a_parser_whose_descriptors_run_out_says_so_waits_and_goes_on(web: Crawls) -> None:
+    """It alone, and before its first page; that it waits wherever it needs one is for the parser's own tests."""
+    crawls = Narrow(web)
+    send(web.web.pids, signal.SIGSTOP)
+    try:
+        running = crawls.start("--num-fetcher-processes=1", "--num-parser-processes=1", "--commit-pages=20")
+        until_there(crawls.data / "spool" / "claimed", {"parser-0"}, running)
+        (parser,) = children(crawls, "parser")
+        os.kill(parser, signal.SIGSTOP)
+        soft, hard = resource.prlimit(parser, resource.RLIMIT_NOFILE)
+        held = held_by(parser)
+        first_free = next(number for number in count() if number not in held)
+        resource.prlimit(parser, resource.RLIMIT_NOFILE, (first_free, hard))
+        os.kill(parser, signal.SIGCONT)
+    finally:
+        send(web.web.pids, signal.SIGCONT)
+    until(lambda: any("Too many open files" in line for line in crawls.log_lines("parser-0")), "it has not met it")
+    until(lambda: "short of disk, descriptors or memory" in crawls.said(running), "the leader does not say it")
+    assert parser in left_of(processes(crawls)), crawls.said(running)
+    resource.prlimit(parser, resource.RLIMIT_NOFILE, (soft, hard))
+    summary, said = crawls.finish(running)
+    assert "the shortage is over" in said
+    assert (summary["restarts"], summary["waits"]["disk_waits"] > 0) == (0, True)
+    judge_whole(crawls, summary)
+
+
+def send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
 def test_when_descriptors_run_out_leasing_pauses_and_no_site_is_charged(web: Crawls) -> None:
     crawls = Narrow(web)
     running = crawls.start(*TWO_OF_EACH)
@@ -319,6 +362,11 @@ def test_when_descriptors_run_out_leasing_pauses_and_no_site_is_charged(web: Cra
         until(
             lambda fetcher=fetcher: any("short of resources" in line for line in crawls.log_lines(fetcher)),
             f"{fetcher} has not met it",
+        )
+    for parser in ("parser-0", "parser-1"):
+        until(
+            lambda parser=parser: any("Too many open files" in line for line in crawls.log_lines(parser)),
+            f"{parser} has not met it",
         )
     until(lambda: "short of disk, descriptors or memory" in crawls.said(running), "the leader does not say it")
     until(Stillness(crawls, running), "it is fetched on")

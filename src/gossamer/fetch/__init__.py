@@ -3,10 +3,10 @@
 A fetcher process is one event loop with one `Fetcher` (fetcher.py). It owns slots (slots_held.py) and renews them; from
 each renewal it knows the store's time, and until when nobody else may have its sites.
 
-Tick by tick the `Feeder` (feeder.py) leases a batch: one URL each of sites that are due. It leases no more than there
-are workers for, and less or nothing while too much waits in the spool, while this machine runs short of something
-(shortage.py), or while the leader says so. With each lease goes the verdict of its origin's robots.txt, if that is
-known.
+Tick by tick (ticks.py) the `Feeder` (feeder.py) leases a batch: one URL each of sites that are due. It leases no more
+than there are workers for, and less or nothing while too much waits in the spool, while this machine runs short of
+something (shortage.py), or while the leader says so. With each lease goes the verdict of its origin's robots.txt, if
+that is known.
 
 A worker (worker.py) takes it from there. Is the slot still ours, do the rules of admission still let it pass, did it
 come back five times because a process died that had it? Then the origin's robots.txt: from memory or the store

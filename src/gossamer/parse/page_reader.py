@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from functools import partial
 
 from gossamer.config import Settings
 from gossamer.parse.failures import Fault, Faults, Leaving
@@ -44,7 +45,8 @@ class PageReader:
         if not deaths and not self.is_guarded:
             try:
                 with Faults():
-                    return read_answer(answer, self._settings)
+                    # What a library loads when it is first needed takes a descriptor.
+                    return await self._room.until_done(partial(read_answer, answer, self._settings))
             except Fault as fault:
                 cause = fault.__cause__
                 _LOG.warning("page %d of segment %s: %s", index, segment, answer.url, exc_info=cause)

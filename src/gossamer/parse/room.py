@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from gossamer.errors import GossamerError
@@ -40,6 +40,17 @@ class Room:
             else:
                 self._statistics.is_short = 0
                 return done
+
+    async def until_awaited(self, work: Callable[[], Awaitable[object]]) -> None:
+        """The same for what has to be awaited."""
+        while True:
+            try:
+                await work()
+            except OSError as error:
+                await self.wait(error)
+            else:
+                self._statistics.is_short = 0
+                return
 
     async def wait(self, error: OSError) -> None:
         if error.errno not in _SHORTAGES:

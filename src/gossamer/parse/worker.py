@@ -146,9 +146,9 @@ class Parser:
                     await self._commit()
                 await asyncio.sleep(IDLE_SECONDS)
             await self._commit()
-            await self._store.sync()
-            self._committer.close()
-            return_claimed(self._spool, self._name)
+            await self._room.until_awaited(self._store.sync)
+            await self._room.until_done(self._committer.close)
+            await self._room.until_done(partial(return_claimed, self._spool, self._name))
         except (GossamerError, OSError):
             # It leaves in good order, and no segment is to blame.
             self._note.clear()
@@ -346,7 +346,7 @@ class Parser:
             if len(segments) == 1:
                 self._note.stage(segment_id(segments[0]), Stage.COMMIT)
             try:
-                await self._commit_with_room()
+                await self._room.until_awaited(self._commit_once)
             except Fault as fault:
                 if self._committer.is_decided:
                     raise
@@ -360,15 +360,9 @@ class Parser:
         self._uncommitted_outcomes, self._uncommitted_bytes, self._uncommitted_since = 0, 0, None
         return True
 
-    async def _commit_with_room(self) -> None:
-        while True:
-            try:
-                with Faults():
-                    await self._committer.commit()
-            except OSError as error:
-                await self._room.wait(error)
-            else:
-                return
+    async def _commit_once(self) -> None:
+        with Faults():
+            await self._committer.commit()
 
     # What goes wrong.
 

@@ -67,8 +67,12 @@ async def serve(orders: Orders) -> None:
             else:
                 work = import_module("gossamer.run.parsing").parser_work(workshop, orders)
             await _serve(work, logs, partial(diagnose, data, orders.name, workshop, work))
-    except StoreUnavailable as error:
+    except GossamerError as error:
         log.error("%s", error)  # noqa: TRY400 (the leader says it to the person)
+        raise
+    except OSError:
+        # A disk or a machine that fails; whoever looks for the reason of this end looks here first.
+        log.exception("the %s cannot go on", orders.kind)
         raise
     finally:
         logs.close()
