@@ -15,7 +15,7 @@ def test_the_demo_crawls_its_web_to_the_end_and_misses_nothing(
 ) -> None:
     assert main(["demo", "--seconds=600", f"--data-dir={tmp_path / 'demo'}"]) == 0
     output = capsys.readouterr().out
-    assert "everything that was found is fetched" in output
+    assert "everything that was admitted is fetched" in output
     found = re.search(r"^  pages +([\d,]+) ", output, re.MULTILINE)
     assert found is not None
     pages = int(found[1].replace(",", ""))

@@ -87,7 +87,7 @@ def test_no_page_leads_a_crawl_to_its_own_store(web: Crawls) -> None:
         pytest.skip("it listens nowhere")
     port = urlsplit(web.store).port
     own = [f"http://127.0.0.1:{port}/", f"http://localhost:{port}/x", f"https://[::ffff:127.0.0.1]:{port}/"]
-    summary = web.crawl("--allow-private-addresses", seeds=own)
+    summary = web.end(web.start("--allow-private-addresses", seeds=own), code=1)
     assert summary["failures"] == {"blocked-address": 3}
     assert web.requests() == []
 
