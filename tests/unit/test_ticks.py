@@ -74,3 +74,23 @@ def test_a_site_that_is_due_within_the_tick_is_waited_for_and_no_longer() -> Non
             await counted.rest(0.0, 0)  # and once more, if it was not quite due
 
     asyncio.run(run())
+
+
+def test_a_site_that_is_due_and_cannot_be_leased_is_tried_once_more_and_then_tick_by_tick() -> None:
+    """On PostgreSQL a lease passes over a site that another transaction has locked."""
+
+    async def run() -> bool:
+        counted = Ticks()
+        counted.released(0.0)
+        counted.begin()
+        async with asyncio.timeout(LONGEST_SECONDS):
+            await counted.rest(0.0, 0)
+        counted.begin()
+        resting = asyncio.create_task(counted.rest(0.0, 0))
+        await asyncio.sleep(0.02)
+        is_over = resting.done()
+        resting.cancel()
+        await asyncio.wait([resting])
+        return is_over
+
+    assert not asyncio.run(run())

@@ -22,7 +22,7 @@ class Ticks:
         self._soon = 0
         """Sites that were released since the tick began, and may be leased before it ends."""
         self._is_quick = False
-        """Whether such sites were released and nothing was leased since."""
+        """Whether such sites were released, nothing was leased since, and asking again soon may help."""
         self._is_over = asyncio.Event()
 
     def begin(self) -> None:
@@ -49,6 +49,9 @@ class Ticks:
         elif self._is_quick:
             # Nothing else will end, so there is nothing to gather.
             seconds = max(due_seconds, _SHORTEST_SECONDS)
+            # A site that is due and was not leased may have become due during the call, or another call has it locked:
+            # one more try shows which, and further ones would be a busy loop.
+            self._is_quick = due_seconds > 0
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._is_over.wait()
