@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from gossamer import layers
 from gossamer.config import FetchSettings, IdentitySettings, ParseSettings, ScopeSettings, Settings
 from gossamer.errors import UsageError
 from gossamer.run import data_directory
-from gossamer.run.data_directory import DataDirectory
+from gossamer.run.data_directory import DataDirectory, Frontier
 
 
 def is_free(data: DataDirectory) -> bool:
@@ -159,3 +160,67 @@ def test_the_name_of_its_frontier_stays_and_a_damaged_one_is_never_guessed(data:
     (data.root / "frontier.json").write_bytes(b"{")
     with pytest.raises(UsageError, match=r"frontier\.json"):
         data.which_frontier()
+
+
+def refused_start(data: DataDirectory) -> None:
+    """What a start has written when its store cannot be opened; the leader has given up the lock by then."""
+    data.take()
+    data.seeds.write_text("https://example.org/\n")
+    data.write_settings(Settings())
+    data.record_frontier(data.which_frontier())
+    data.log.mkdir()
+    (data.log / "leader.log").write_text("{}\n")
+    data.give_up()
+
+
+def test_a_refused_start_removes_what_it_wrote(data: DataDirectory, tmp_path: Path) -> None:
+    refused_start(data)
+    data.undo_create()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_start_leaves_files_of_others_alone(data: DataDirectory) -> None:
+    """As those of `gossamer crawl … | tee DIR/output`, which appear after the start has found the directory empty."""
+    refused_start(data)
+    (data.root / "output").write_text("mine")
+    (data.root / "notes").mkdir()
+    data.undo_create()
+    assert {path.name for path in data.root.iterdir()} == {"output", "notes"}
+
+
+def test_a_refused_start_leaves_a_crawl_alone_that_another_process_has_begun(data: DataDirectory) -> None:
+    refused_start(data)
+    other = DataDirectory(data.root)
+    other.take()
+    before = {path.name for path in data.root.iterdir()}
+    data.undo_create()
+    assert {path.name for path in data.root.iterdir()} == before
+    # It may have ended, too, and can be resumed.
+    other.record_frontier(Frontier(crawl="abc", is_made=True))
+    other.give_up()
+    data.undo_create()
+    assert {path.name for path in data.root.iterdir()} == before
+    assert is_free(data)
+
+
+def test_whoever_waits_for_the_lock_of_a_refused_start_gets_a_new_one(
+    data: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.take()
+    (data.root / "output").write_text("the directory stays")
+    monkeypatch.setattr(time, "sleep", lambda _: data.undo_create())
+    other = DataDirectory(data.root)
+    other.take()
+    assert not is_free(data)
+    other.give_up()
+
+
+def test_whoever_waits_for_a_directory_that_is_removed_is_told(
+    data: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused_start(data)
+    data.take()
+    monkeypatch.setattr(time, "sleep", lambda _: data.undo_create())
+    other = DataDirectory(data.root)
+    with pytest.raises(UsageError, match="is gone"):
+        other.take()

@@ -40,6 +40,8 @@ FIXED = frozenset({"site_key", "slots", "max_url_length", "strip_session_ids", "
 
 #: What is written before `crawl.toml`, which makes a crawl of it: until then nothing was fetched, or even admitted.
 _BEFORE_SETTINGS = {"lock", "seeds", "seeds.part", "exclusions", "exclusions.new", "crawl.toml.new"}
+#: What a start writes besides, until its frontier is made.
+_BEFORE_FRONTIER = {"crawl.toml", "frontier.json", "frontier.json.new", "log", "metrics"}
 
 #: Processes of a dead leader leave by themselves within this time, unless they hang.
 _STRAGGLERS_SECONDS = 15.0
@@ -118,13 +120,22 @@ class DataDirectory:
     def undo_create(self) -> None:
         """After a start that was refused: remove what it wrote, and the directories that `create` made.
 
-        Only after `take`: from then on, all that is in the directory was written by this start.
+        The lock is given up when a run ends, so it is taken again. If another process has it, or has made a frontier
+        meanwhile, the directory is the crawl of that process. Files that no start writes are somebody else's, too.
         """
+        if self._lock is None:
+            self._open_lock()
+        if not self._try_lock() or self.which_frontier().is_made:
+            self.give_up()
+            return
         for path in self.root.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            if path.name in _BEFORE_FRONTIER | _BEFORE_SETTINGS - {"lock"} or path.name.startswith(self.frontier.name):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        (self.root / "lock").unlink()
+        self.give_up()
         for folder in self._made_folders:
             try:
                 folder.rmdir()
@@ -160,7 +171,11 @@ class DataDirectory:
 
     def rewrite_settings(self) -> None:
         """As they are. On a full disk this fails at once, where opening an embedded store would wait for room."""
-        replace_file(self.settings_file, self.settings_file.read_bytes(), mode=0o600)
+        try:
+            content = self.settings_file.read_bytes()
+        except FileNotFoundError:
+            raise UsageError(f"{str(self.root)!r} holds no crawl any more: its start was refused") from None
+        replace_file(self.settings_file, content, mode=0o600)
 
     def which_frontier(self) -> Frontier:
         try:
@@ -207,7 +222,7 @@ class DataDirectory:
 
         A crawl that runs is refused. What a killed leader left running is waited for, and ended if it does not leave.
         """
-        self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._open_lock()
         if self._try_lock():
             return
         last = self.processes()
@@ -249,12 +264,24 @@ class DataDirectory:
         running = Processes(leader=os.getpid(), started=alive, owners=owners, run=run)
         replace_file(self._processes_file, msgspec.json.encode(running))
 
-    def _try_lock(self) -> bool:
+    def _open_lock(self) -> None:
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            raise UsageError(f"{str(self.root)!r} is gone: the start of a crawl in it was refused") from None
+
+    def _try_lock(self) -> bool:
+        while True:
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self.lock), (self.root / "lock").stat()):
+                    return True
+            # Whoever had the lock has removed the file (`undo_create`); the next one may take another.
+            self.give_up()
+            self._open_lock()
 
     def _wait_for_lock(self) -> bool:
         until = time.monotonic() + _STRAGGLERS_SECONDS
