@@ -239,6 +239,38 @@ def test_no_old_file_opens_an_origin_that_asks_for_silence(monkeypatch: pytest.M
     assert permits(days.ask(25)) is True, "the silence is over, and the server only down"
 
 
+def test_failures_while_an_old_file_counts_do_not_give_up_an_origin_that_then_asks_for_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    down = [answer(500)] * (ROBOTS_TRIES + 1)
+    days = Days(monkeypatch, answer(body=RULES), *down, answer(503, retry_after="60"), answer(body=RULES))
+    days.ask(0)
+    for hour in range(len(down)):
+        assert permits(days.ask(24 + 3 * hour)) is True
+    standing = days.ask(47)
+    assert (permits(standing), standing.is_given_up) == (None, False)
+    assert standing.expires_at == pytest.approx(STORE_TIME + 47 * 3600 + 60, abs=1)
+    assert permits(days.ask(47.1)) is True
+
+
+def test_an_old_file_that_others_displace_during_the_request_counts_from_the_next_lease_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = Days(monkeypatch, answer(body=RULES), answer(500))
+    days.ask(0)
+    days.hours = 24.0
+    before = days.cache.known("http://a.test", "http://a.test/open")
+    with monkeypatch.context() as narrow:
+        narrow.setattr(robots_cache, "CACHE_BYTES", 500)
+        asyncio.run(days.cache.remember(copy_of("http://b.test", 1), "/"))
+    assert days.cache.known("http://a.test", "/") is None
+    found = asyncio.run(days.cache.ask(url("http://a.test/open"), before, [], RobotsLimits()))
+    assert isinstance(found, Standing)
+    assert (permits(found), found.is_given_up) == (None, False)
+    for hours in (24.1, 30.0, 47.9):
+        assert permits(days.ask(hours)) is True
+
+
 @pytest.mark.parametrize("nothing", [answer(404), answer(body=b"")])
 def test_that_there_were_no_rules_permits_nothing_while_the_server_is_down(
     monkeypatch: pytest.MonkeyPatch, nothing: Answer

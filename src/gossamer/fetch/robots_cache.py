@@ -191,17 +191,19 @@ class RobotsCache:
         known = self._origins.get(url.origin)
         rules = known.rules if has_copy and known is not None else None
         is_served = rules is not None and access is Access.DISALLOW_ALL
+        # Failures while the old file served have kept nobody out, so they do not count towards giving the origin up.
+        failures = before.failures if is_served or before.verdict is None else 0
         if is_served:
             # Nobody waits for it, so it is asked for less often than where everybody does.
-            hold = robots_hold(before.failures + ROBOTS_TRIES, self._chance(), self._settings)
+            hold = robots_hold(failures + ROBOTS_TRIES, self._chance(), self._settings)
             expires_at = min(now + hold, before.old_copy_until)
         else:
-            expires_at = now + self._hold_seconds(heard, before.failures)
+            expires_at = now + self._hold_seconds(heard, failures)
         copy = RobotsCopy(
             origin=url.origin,
             access=access.value,
             expires_at=expires_at,
-            failures=before.failures + 1,
+            failures=failures + 1,
             busy_until=before.busy_until,
             busy_answers=before.busy_answers,
         )
@@ -212,6 +214,9 @@ class RobotsCache:
             self._save(copy)
         kept = self._keep(copy, rules, detail, is_usable=is_served)
         kept.old_copy_until = before.old_copy_until
+        if has_copy and rules is None:
+            # Other origins have displaced its rules during the request; the next lease gets them from the store.
+            self._forget(url.origin)
         return kept.standing(url.text)
 
     def note_busy(self, origin: str, until: float, answers: int) -> None:
