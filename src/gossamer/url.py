@@ -56,6 +56,8 @@ _CREDENTIALS = re.compile(
     r"(\s*+(?:(?:[a-z][a-z0-9+.-]*+:)?[/\\]++|(?!mailto:)(?=[^/\\?#@]*:)))(?![^\s:@/\\?#]*(?::\d*)?[/\\?#]).*@",
     re.IGNORECASE | re.DOTALL,
 )
+#: A parameter and its value. The address of a store may have its password there: `postgresql://host/db?password=…`.
+_PARAMETER = re.compile(r"([?&;][^=?&;#]*+=)[^&#]*+")
 
 #: Query parameters that say how a reader came, never what is shown.
 _TRACKING = re.compile(
@@ -175,7 +177,13 @@ def resolve(reference: str, base: str | None = None) -> str | None:
 def redacted(reference: str) -> str:
     """A reference that is shown though nothing was made of it, without the password that it may hold."""
     found = _CREDENTIALS.match(reference)
-    return reference if found is None else f"{found[1]}***@{reference[found.end() :]}"
+    shown = reference if found is None else f"{found[1]}***@{reference[found.end() :]}"
+    return _PARAMETER.sub(_without_password, shown) if "=" in shown else shown
+
+
+def _without_password(parameter: re.Match[str]) -> str:
+    name = parameter[1].lower()
+    return f"{parameter[1]}***" if "pass" in name or "pwd" in name else parameter[0]
 
 
 def stable_hash(text: str) -> int:

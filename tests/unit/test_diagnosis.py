@@ -281,8 +281,8 @@ def test_a_password_that_the_excerpt_would_cut_is_hidden_too() -> None:
 
 
 @pytest.mark.usefixtures("few_objects")
-def test_the_store_s_password_is_in_no_report_though_it_stands_in_large_strings(tmp_path: Path) -> None:
-    store = "redis://:sek%20rit@h/0"
+@pytest.mark.parametrize("store", ["redis://:sek%20rit@h/0", "postgresql://h/db?user=u&password=sek%20rit&ssl=1"])
+def test_the_store_s_password_is_in_no_report_though_it_stands_in_large_strings(tmp_path: Path, store: str) -> None:
     kept = ["AUTH sek rit " + "x" * 3_000_000, f"{store} " + "x" * 3_000_000, "say sek%20rit " + "x" * 3_000_000]
     found = diagnose(tmp_path, secrets=[store])
     assert len([one for one in found.objects.largest if "***" in one.excerpt]) == len(kept)

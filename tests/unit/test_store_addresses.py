@@ -27,6 +27,24 @@ def test_the_places_of_a_store_are_known(url: str, endpoints: set[tuple[str, int
     assert store_endpoints(url) == endpoints
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:hunter/canary@127.0.0.1/0",
+        "redis://u:hunter#canary@127.0.0.1/0",
+        "redis://u:canary@127.0.0.1:hunter/0",
+        "postgresql://u:hunter@[::1/canary",
+        "postgresql://u:hunter@127.0.0.1:99999/x",
+    ],
+)
+def test_an_invalid_address_is_refused_without_any_part_of_its_password(url: str) -> None:
+    with pytest.raises(UsageError, match="not a valid store address") as refused:
+        store_endpoints(url)
+    assert "u:hunter" not in str(refused.value)
+    assert "canary@" not in str(refused.value)
+    assert "%2F" in str(refused.value)
+
+
 REDIS, POSTGRES = "redis://:hidden@127.0.0.1:7000/0", "postgresql://u:hidden@127.0.0.1/x"
 
 

@@ -191,7 +191,9 @@ def _diagnose(
 def _passwords(url: str) -> list[str]:
     """Of a store's URL, as it stands there and as it is sent."""
     told = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    return [told, unquote(told)] if told else []
+    parameters = [field.partition("=") for field in url.partition("?")[2].split("&")]
+    found = [told, *(value for name, _, value in parameters if "pass" in name.lower() or "pwd" in name.lower())]
+    return [form for password in found if password for form in (password, unquote(password))]
 
 
 def _memory() -> dict[str, int]:

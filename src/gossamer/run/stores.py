@@ -149,16 +149,27 @@ def _on_server(data: DataDirectory, settings: Settings, connecting: Connecting) 
 def store_endpoints(url: str) -> frozenset[tuple[str, int]]:
     """Where the store's server listens: no page may send the crawler there."""
     found: set[tuple[str, int]] = set()
-    scheme, _, rest = url.partition("://")
-    # PostgreSQL's may name several.
-    for place in urlsplit(f"//{rest}").netloc.rpartition("@")[2].split(","):
-        host, port = urlsplit(f"//{place}").hostname, urlsplit(f"//{place}").port or _SERVERS.get(scheme, ("", 0))[1]
-        if host:
-            # A name that nobody knows cannot be reached either.
-            with contextlib.suppress(OSError):
-                addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                found.update((str(address[0]).partition("%")[0], port) for *_, address in addresses)
+    for host, port in _hosts_and_ports(url):
+        # A name that nobody knows cannot be reached either.
+        with contextlib.suppress(OSError):
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.update((str(address[0]).partition("%")[0], port) for *_, address in addresses)
     return frozenset(found)
+
+
+def _hosts_and_ports(url: str) -> list[tuple[str, int]]:
+    scheme, _, rest = url.partition("://")
+    usual = _SERVERS.get(scheme, ("", 0))[1]
+    try:
+        # PostgreSQL's may name several.
+        places = [urlsplit(f"//{one}") for one in urlsplit(f"//{rest}").netloc.rpartition("@")[2].split(",")]
+        return [(place.hostname, place.port or usual) for place in places if place.hostname]
+    except ValueError:
+        # The reason that the library gives may quote a part of the password.
+        raise UsageError(
+            f"{redacted(url)!r} is not a valid store address; in a user name or password, write / ? # @ : [ ] % as"
+            " %2F %3F %23 %40 %3A %5B %5D %25"
+        ) from None
 
 
 def store_numbers(store: Store) -> dict[str, int]:
