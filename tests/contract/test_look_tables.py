@@ -20,6 +20,7 @@ from gossamer.cli.rows_output import write_rows
 from gossamer.config import FrontierSettings, Settings
 from gossamer.errors import GossamerError, StoreUnavailable, UsageError
 from gossamer.look import tables as tables_module
+from gossamer.look.export import written_beside
 from gossamer.look.reference import reference
 from gossamer.look.tables import Rows, Tables
 from gossamer.run.data_directory import DataDirectory, Frontier
@@ -650,6 +651,17 @@ def test_no_line_of_a_text_looks_like_the_beginning_of_a_page(run: Run, data: Pa
     part(data / "pages", "part-parser-0-000000-000000.parquet", row)
     ran = run("export", str(data), "--format=text", "-o", "-")
     assert ran.out == "==> https://www.example.org/1\ntwo lines\n\n ==> http://evil.example/\nmore\n\n"
+
+
+def test_an_export_does_not_write_through_a_link_that_was_put_in_its_way(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".all.{os.getpid()}.part").symlink_to(victim)
+    with written_beside(tmp_path / "all", may_replace=False) as path:
+        path.write_text("pages")
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "all").is_symlink()
+    assert (tmp_path / "all").read_text() == "pages"
 
 
 def test_an_export_replaces_nothing_unasked_and_leaves_nothing_half(

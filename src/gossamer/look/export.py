@@ -17,7 +17,9 @@ def written_beside(path: Path, *, may_replace: bool) -> Iterator[Path]:
         raise UsageError(f"-o: {str(path)!r} exists; name another file, or give --force to replace it")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.touch()
+        # A new file in any case: in a directory that others can write to, a link of this name could lead elsewhere.
+        beside.unlink(missing_ok=True)
+        beside.touch(exist_ok=False)
     except OSError as error:
         raise UsageError(f"-o: cannot write {str(path)!r}: {error.strerror or error}") from None
     try:
