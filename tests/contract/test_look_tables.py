@@ -423,6 +423,12 @@ def test_nothing_of_a_page_steers_a_terminal(wanted: str) -> None:
         ("\r=1", "'\r=1"),
         ("\n=1", "'\n=1"),
         ("＝1+1", "'＝1+1"),
+        (" =1+1", "' =1+1"),
+        ("\xa0\u3000@SUM(1)", "'\xa0\u3000@SUM(1)"),
+        ("\ufeff=1", "'\ufeff=1"),
+        ("\u200b\u202e+1+1", "'\u200b\u202e+1+1"),
+        ("\x00=1", "'\x00=1"),
+        (" a=1", " a=1"),
         ("-", "'-"),
         ("-5", "-5"),
         ("+1.5e-3", "+1.5e-3"),
@@ -442,6 +448,14 @@ def test_csv_has_no_cell_that_a_spreadsheet_runs_and_numbers_stay_numbers(value:
         write_rows(Rows(["=name"], iter([(value,)])), "csv", out, raw=raw)
         read = list(csv.reader(io.StringIO(out.getvalue(), newline="")))
         assert read == [["=name" if raw else "'=name"], [expected] if expected else [""]]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_cell_stays_one_where_a_spreadsheet_splits_at_other_separators_too(separator: str) -> None:
+    out = io.StringIO(newline="")
+    write_rows(Rows(["a"], iter([(f"x{separator}=1+1",)])), "csv", out)
+    # The quotes come first, whatever a reader takes for a separator.
+    assert out.getvalue() == f'a\n"x{separator}=1+1"\n'
 
 
 @pytest.mark.parametrize("command", ["pages", "sites", "sql"])

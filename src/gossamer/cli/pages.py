@@ -10,9 +10,9 @@ from gossamer.look.tables import Tables
 
 SUMMARY = "List a crawl's pages, the newest first, while it runs or after."
 NOTES = """A table shows when, status, bytes, URL and title; jsonl and csv have every column, the text included
-(docs/data.md lists them). In csv a text that a spreadsheet would run as a formula (it begins with = + - @, a tab or
-a line end, and is no number) gets an apostrophe in front; --raw leaves it as the page has it. For all pages of a large
-crawl `gossamer export` is quicker: it sorts nothing."""
+(docs/data.md lists them). In csv a text that a spreadsheet would run as a formula (it begins with = + - @, also
+behind white space, or with a tab or a line end, and is no number) gets an apostrophe in front; --raw leaves it as the
+page has it. For all pages of a large crawl `gossamer export` is quicker: it sorts nothing."""
 
 #: What fits a screen.
 TABLE_LIMIT = 20

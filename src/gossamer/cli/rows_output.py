@@ -31,9 +31,12 @@ NARROWEST = 6
 USUAL_WIDTH = 120
 _GAP = 2
 #: What makes a spreadsheet read a text as a formula: https://owasp.org/www-community/attacks/CSV_Injection. The wide
-#: forms are those that it takes for the narrow ones under East Asian settings.
-_FORMULA_BEGINNINGS = tuple("=+-@\t\r\n＝＋－＠")
-_TO_QUOTE = re.compile(r'[,"\r\n]')
+#: forms are those that it takes for the narrow ones under East Asian settings. White space and invisible characters
+#: before them are dropped by some programs when they read a file.
+_INVISIBLE = r"\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_FORMULA = re.compile(rf"[\t\r\n]|[{_INVISIBLE}]*[=+\-@＝＋－＠]")
+#: Also what separates cells elsewhere: LibreOffice splits at semicolons and tabs too unless it is told otherwise.
+_TO_QUOTE = re.compile(r'[,;\t"\r\n]')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -128,7 +131,7 @@ def _quoted(cell: str) -> str:
 def _harmless_text(value: object) -> str:
     """Numbers stay numbers, also where a text holds nothing else."""
     text = _text(value)
-    if not text.startswith(_FORMULA_BEGINNINGS) or isinstance(value, int | float | Decimal) or _NUMBER.fullmatch(text):
+    if not _FORMULA.match(text) or isinstance(value, int | float | Decimal) or _NUMBER.fullmatch(text):
         return text
     return f"'{text}"
 
