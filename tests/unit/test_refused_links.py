@@ -94,6 +94,20 @@ def test_a_damaged_file_is_nothing_to_a_reader_and_made_anew_by_a_writer(tmp_pat
     assert RefusedLinksReader(tmp_path).totals == {Reason.DEPTH: 1}
 
 
+def test_a_file_whose_content_is_damaged_stops_neither_a_writer_nor_a_reader(tmp_path: Path) -> None:
+    path = tmp_path / f"parser-0{SUFFIX}"
+    noted(path, "https://a.example/")
+    content = bytearray(path.read_bytes())
+    content[32:] = b"\xff" * (len(content) - 32)
+    path.write_bytes(content)
+    for mark in (0x62, 0x7F):  # a way and a reason that do not exist
+        content[-8:] = (2**64 - 2**16 + mark).to_bytes(8, "little")
+        path.write_bytes(content)
+        assert RefusedLinksReader(tmp_path).find(2**64 - 1) == []
+    noted(path, "https://a.example/")
+    assert RefusedLinksReader(tmp_path).totals == {Reason.DEPTH: 1}
+
+
 def test_where_no_file_can_be_made_it_counts_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     links = RefusedLinks(tmp_path / "file" / "x", SEED_CELLS)

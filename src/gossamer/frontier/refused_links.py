@@ -172,9 +172,10 @@ class RefusedLinksReader:
             if cell is None or not cell[0] & CODE or (cell[0] ^ fingerprint) & TAG:
                 continue
             mark = cell[0] & ~TAG
-            if (mark & CODE) <= len(_REASONS):
+            kind = mark >> _KIND_SHIFT & 3
+            if (mark & CODE) <= len(_REASONS) and kind <= max(Found):
                 reason = _REASONS[(mark & CODE) - 1]
-                found[reason] = RefusedLink(reason, Found(mark >> _KIND_SHIFT & 3), mark >> _DEPTH_SHIFT)
+                found[reason] = RefusedLink(reason, Found(kind), mark >> _DEPTH_SHIFT)
         return list(found.values())
 
 
@@ -182,7 +183,7 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        if os.fstat(descriptor).st_size != size or os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
+        if os.fstat(descriptor).st_size != size or not _is_sound(os.pread(descriptor, _HEADER_BYTES, 0)):
             os.ftruncate(descriptor, 0)
             # Written, not stretched: a page that the disk has no room for would kill whoever touches it.
             os.pwrite(descriptor, _MAGIC + bytes(size - len(_MAGIC)), 0)
@@ -192,6 +193,11 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(descriptor, size)
     finally:
         os.close(descriptor)
+
+
+def _is_sound(header: bytes) -> bool:
+    """Counters far beyond what any crawl counts are damage: they would overflow."""
+    return header.startswith(_MAGIC) and max(array("Q", header[len(_MAGIC) :])) < 1 << 62
 
 
 def _cells_in(path: Path) -> int:
