@@ -195,6 +195,14 @@ def test_no_row_is_missed_or_doubled_while_parts_are_merged_all_the_time(data: P
     assert set(counts) == {(4, 4)}
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_not_a_file_is_refused_and_not_waited_for(data: Path, make: Callable[[Path], None]) -> None:
+    (data / "pages").mkdir(exist_ok=True)
+    make(data / "pages" / "part-parser-0-000000-000000.parquet")
+    with pytest.raises(GossamerError, match="not a regular file"), Tables(data):
+        pass
+
+
 def test_a_listing_that_missed_a_merge_is_not_believed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was read while a part came and what it replaces went may have seen neither."""
     path = part(data / "pages", "part-parser-0-000000-000001.parquet", page(1))

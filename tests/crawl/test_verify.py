@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Callable
@@ -304,3 +305,28 @@ def test_many_faults_of_a_kind_are_counted_and_some_are_shown(data: Path, run: R
     shown = run(data, "--examples=3")
     assert f"pages-differs: {ran.found['pages'] - 3:,} more" in shown.out
     assert run(data, "--examples=0").code == 2
+
+
+@pytest.mark.parametrize("name", ["warc/z.warc.gz", "index/z.cdxj", "pages/part-parser-9-000000-000000.parquet"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_is_not_a_file_is_reported_and_not_waited_for(
+    data: Path, run: Run, name: str, make: Callable[[Path], None]
+) -> None:
+    make(data / name)
+    ran = run(data, "--json")
+    assert ran.code == 1
+    assert ran.found["fault_counts"] == {"not-a-file": 1}
+
+
+def test_a_length_with_thousands_of_digits_is_damage(data: Path, run: Run) -> None:
+    head = "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://x/\r\nContent-Length: " + "9" * 5000
+    with archive(data).open("ab") as file:
+        file.write(gzip.compress(f"{head}\r\n\r\nx\r\n\r\n".encode()))
+    assert run(data, "--json").found["fault_counts"] == {"record-damaged": 1}
+
+
+def test_a_url_of_any_length_is_shown_in_one_short_line(data: Path, run: Run) -> None:
+    rewrite(part(data), "SELECT * REPLACE ('http://x/' || repeat('a', 1000000) AS url) FROM part LIMIT 1")
+    ran = run(data)
+    assert ran.code == 1
+    assert max(map(len, ran.out.splitlines())) < 3_000

@@ -11,6 +11,7 @@ query fails halfway, nothing in a path can be taken for a pattern, and no statem
 import contextlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
@@ -197,8 +198,11 @@ class Tables:
                     for path in listed:
                         if path in self._without:
                             continue
-                        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                        # Without blocking: a pipe of that name would be waited for.
+                        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
                         opened.callback(os.close, descriptor)
+                        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                            raise GossamerError(f"{path} is not a regular file; move it away")
                         descriptors[descriptor] = path
                 except FileNotFoundError:
                     continue

@@ -160,15 +160,18 @@ def _counting_files(
     root: Path, folder: str, suffix: str, records: list[CommitRecord], findings: Findings
 ) -> dict[str, _File]:
     """By name, final ones and those that are open in a commit record."""
-    files = {
-        f"{folder}/{path.name}": _File(f"{folder}/{path.name}", path, path.stat().st_size)
-        for path in sorted((root / folder).glob(f"*{suffix}"))
-    }
+    files: dict[str, _File] = {}
+    for path in sorted((root / folder).glob(f"*{suffix}")):
+        name = f"{folder}/{path.name}"
+        if path.is_file():
+            files[name] = _File(name, path, path.stat().st_size)
+        else:
+            findings.fault("not-a-file", f"{name} is not a regular file")
     for open_file in (file for record in records for file in record.files if file.path.startswith(f"{folder}/")):
         path, name = root / open_file.path, open_file.final_path
         if name in files or open_file.is_complete:
             continue
-        if not path.exists():
+        if not path.is_file():
             findings.fault("file-missing", f"{open_file.path} is missing: {open_file.length_bytes:,} bytes of it count")
             continue
         size = path.stat().st_size
@@ -198,9 +201,12 @@ def _note_leftovers(data: DataDirectory, records: list[CommitRecord], findings: 
 def _damaged_parts(root: Path, findings: Findings, progress: Progress) -> list[Path]:
     """Parts that cannot be read; all others are read wholly, column by column."""
     parts = [path for _, folder, prefix in TABLES.values() for path in committed_parts(root / folder, prefix)]
-    sizes = {path: path.stat().st_size for path in parts}
-    done, total, damaged = 0, sum(sizes.values()), []
-    for path in parts:
+    damaged = [path for path in parts if not path.is_file()]
+    for path in damaged:
+        findings.fault("not-a-file", f"{path.relative_to(root)} is not a regular file")
+    sizes = {path: path.stat().st_size for path in parts if path not in damaged}
+    done, total = 0, sum(sizes.values())
+    for path, size in sizes.items():
         try:
             with pq.ParquetFile(path) as file:
                 rows = sum(batch.num_rows for batch in file.iter_batches(PART_ROWS))
@@ -211,7 +217,7 @@ def _damaged_parts(root: Path, findings: Findings, progress: Progress) -> list[P
         else:
             if rows != expected:
                 findings.fault("part-damaged", f"{path.relative_to(root)} has {rows:,} rows and says {expected:,}")
-        done += sizes[path]
+        done += size
         progress("tables", done, total)
     return damaged
 

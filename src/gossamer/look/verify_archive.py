@@ -18,6 +18,8 @@ from gossamer.sinks.sink import base32
 CHUNK_BYTES = 1 << 18
 #: Ours are shorter than 100 KiB, with a URL of 64 KiB; HTTP heads are cut to 32,000 bytes.
 MOST_HEAD_BYTES = 1 << 18
+#: Of a Content-Length: more bytes than any file has. Python refuses to read a number with thousands of digits.
+MOST_LENGTH_DIGITS = 18
 
 _ISAL_ERROR: Final[type[Exception]] = isal_zlib.IsalError  # type: ignore[assignment]  # its stub names an instance
 _MAGIC = b"\x1f\x8b\x08"
@@ -159,7 +161,7 @@ class _Check:
         if self.kind != "warcinfo" and not self.fields.get("warc-target-uri"):
             raise _Damaged("it has no WARC-Target-URI")
         length = self.fields.get("content-length", "")
-        if not (length.isascii() and length.isdigit()):
+        if not (length.isascii() and length.isdigit() and len(length) <= MOST_LENGTH_DIGITS):
             raise _Damaged("it has no Content-Length")
         self._left = int(length)
         self._http_head = b"" if self.kind == "response" else None

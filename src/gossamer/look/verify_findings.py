@@ -7,6 +7,8 @@ import msgspec
 
 #: Of each kind; the rest is counted.
 EXAMPLES = 20
+#: Of one finding: a damaged or foreign file may have a URL of any length.
+MOST_CHARACTERS = 2_000
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -30,7 +32,8 @@ class Findings:
     def fault(self, kind: str, text: str, *, times: int = 1) -> None:
         self.counts[kind] += times
         if sum(fault.kind == kind for fault in self.faults) < self._examples:
-            self.faults.append(Finding(kind, text))
+            shown = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+            self.faults.append(Finding(kind, shown))
 
     def count_only(self, kind: str, times: int) -> None:
         """Faults of which the examples were given already."""
