@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -92,9 +92,18 @@ class Crawl:
         self.board = Board(self.facts)
         self.calls = Calls(self.board)
         self.asked: list[str] = []
+        self.successors: list[Crawl] = []
         self.server = DashboardServer(self.board, self.calls, TOKEN, port, self.explain)
         self.address = f"http://127.0.0.1:{self.server.port}/"
         self.with_token = f"{self.address}#token={TOKEN}"
+
+    def replace(self, **facts: Any) -> Self:
+        """Another run takes the port, as after a kill: a page that is open hears nothing of it."""
+        self.server.close()
+        other = type(self)(self.server.port, **facts)
+        assert other.server.port == self.server.port
+        self.successors.append(other)
+        return other
 
     def explain(self, typed: str) -> dict[str, Any]:
         self.asked.append(typed)
@@ -220,9 +229,11 @@ def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def crawl() -> Iterator[Crawl]:
+    """It is closed, with what took its port, when nobody judges any more what the page could not load."""
     made = Crawl()
     yield made
-    made.server.close()
+    for one in (*made.successors, made):
+        one.server.close()
 
 
 @pytest.fixture
@@ -520,37 +531,32 @@ def test_a_finished_run_says_so_and_why_and_keeps_its_last_figures(
 def test_a_tab_never_shows_another_run_that_took_its_port(page: Page, crawl: Crawl) -> None:
     crawl.put(time.time(), 5.0, activity=crawl.activity("first.example"))
     show(page, crawl.with_token)
-    crawl.server.close()  # as a killed one: the page hears nothing of it
-    other = Crawl(crawl.server.port, data_directory="/data/of/another", run=8)
-    try:
-        assert other.server.port == crawl.server.port
-        other.put(time.time(), 99.0, activity=other.activity("other.example"))
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-        page.wait_for("document.querySelector('#other').checkVisibility()", 120)
-        page.take_complaints()  # of the moment between the two
+    other = crawl.replace(data_directory="/data/of/another", run=8)
+    other.put(time.time(), 99.0, activity=other.activity("other.example"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for("document.querySelector('#other').checkVisibility()", 120)
+    page.take_complaints()  # of the moment between the two
 
-        def is_that_of_the_first(pages: str) -> None:
-            assert text(page, "#state-text") == "Another run"
-            assert "Run 3 of /data/of/the/crawl is not at this address any more." in text(page, ".bound")
-            assert "run 8 of /data/of/another" in text(page, "#other")
-            assert text(page, "#pages") == pages
-            assert "other.example" not in text(page, "#busiest")
-            assert page.evaluate(WORKING) == []
+    def is_that_of_the_first(pages: str) -> None:
+        assert text(page, "#state-text") == "Another run"
+        assert "Run 3 of /data/of/the/crawl is not at this address any more." in text(page, ".bound")
+        assert "run 8 of /data/of/another" in text(page, "#other")
+        assert text(page, "#pages") == pages
+        assert "other.example" not in text(page, "#busiest")
+        assert page.evaluate(WORKING) == []
 
-        is_that_of_the_first("5,000")
-        # The tab remembers whose it is when it is loaded again.
-        page.open(crawl.address)
-        page.wait_for("document.querySelector('#other').checkVisibility()")
-        is_that_of_the_first("–")
-        assert other.calls.made == []
-        # By a click that says so it becomes the other's; the token of the first opens nothing there.
-        page.click("#show-other")
-        page.wait_for("document.querySelector('#pages')?.textContent === '99,000'")  # loading, at first
-        assert text(page, "#place") == "/data/of/another"
-        assert page.evaluate("document.querySelector('#unlock').checkVisibility()")
-        assert page.evaluate("document.querySelector('#pause').disabled")
-    finally:
-        other.server.close()
+    is_that_of_the_first("5,000")
+    # The tab remembers whose it is when it is loaded again.
+    page.open(crawl.address)
+    page.wait_for("document.querySelector('#other').checkVisibility()")
+    is_that_of_the_first("–")
+    assert other.calls.made == []
+    # By a click that says so it becomes the other's; the token of the first opens nothing there.
+    page.click("#show-other")
+    page.wait_for("document.querySelector('#pages')?.textContent === '99,000'")  # loading, at first
+    assert text(page, "#place") == "/data/of/another"
+    assert page.evaluate("document.querySelector('#unlock').checkVisibility()")
+    assert page.evaluate("document.querySelector('#pause').disabled")
 
 
 def test_a_click_at_the_moment_of_the_change_does_nothing_to_the_other_run(page: Page, crawl: Crawl) -> None:
@@ -559,31 +565,23 @@ def test_a_click_at_the_moment_of_the_change_does_nothing_to_the_other_run(page:
     show(page, crawl.with_token)
     page.evaluate("window.keptFetch = window.fetch; window.fetch = () => new Promise(() => {})")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # what it asks now is never answered
-    crawl.server.close()
-    other = Crawl(crawl.server.port, data_directory="/data/of/another")
-    try:
-        page.evaluate("window.fetch = window.keptFetch")
-        page.click("#pause")
-        page.wait_for("document.querySelector('#other').checkVisibility()", 120)
-        assert other.calls.made == []
-        page.take_complaints()
-    finally:
-        other.server.close()
+    other = crawl.replace(data_directory="/data/of/another")
+    page.evaluate("window.fetch = window.keptFetch")
+    page.click("#pause")
+    page.wait_for("document.querySelector('#other').checkVisibility()", 120)
+    assert other.calls.made == []
+    page.take_complaints()
 
 
 def test_the_printed_address_of_another_run_opens_it_in_a_tab_of_the_first(page: Page, crawl: Crawl) -> None:
     crawl.put(time.time(), 5.0)
     show(page, crawl.with_token)
-    crawl.server.close()
-    other = Crawl(crawl.server.port, data_directory="/data/of/another")
-    try:
-        page.take_complaints()
-        page.evaluate(f"location.href = {other.with_token!r}")
-        page.wait_for("document.querySelector('#place')?.textContent === '/data/of/another'", 120)  # loading, at first
-        page.wait_for("!document.querySelector('#pause').disabled")
-        page.take_complaints()
-    finally:
-        other.server.close()
+    other = crawl.replace(data_directory="/data/of/another")
+    page.take_complaints()
+    page.evaluate(f"location.href = {other.with_token!r}")
+    page.wait_for("document.querySelector('#place')?.textContent === '/data/of/another'", 120)  # loading, at first
+    page.wait_for("!document.querySelector('#pause').disabled")
+    page.take_complaints()
 
 
 def test_a_connection_that_is_lost_while_the_crawl_stops_is_its_end(page: Page, crawl: Crawl) -> None:
