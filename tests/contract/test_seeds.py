@@ -181,6 +181,15 @@ def test_a_file_of_another_kind_is_one_error_and_no_line_for_each_seed(
     assert list(tmp_path.iterdir()) == [seed_file]
 
 
+@pytest.mark.parametrize(
+    "seed", ["a.example/p;v=1", "www.a.example/0,1518,7.html", "a.example:80/?b=1;c=2", "a.example?b=1,2"]
+)
+def test_a_url_without_a_scheme_may_have_commas_and_semicolons(tmp_path: Path, seed: str) -> None:
+    seed_file = tmp_path / "sites"
+    seed_file.write_text(f"{seed}\nb.example\n")
+    assert copy_seeds([], str(seed_file), tmp_path / "seeds", SETTINGS) == 2
+
+
 def test_nothing_given_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to start from"):
         copied(tmp_path / "seeds")

@@ -8,9 +8,11 @@ TABLE_ADVICE = (
 )
 
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-#: Two fields or a quoted one, where no scheme says that the comma is part of a URL; or the name of a column alone.
+#: Two fields or a quoted one, where neither a scheme nor a path before it says that the comma is part of a URL; or the
+#: name of a column alone.
 _TABLE = re.compile(
-    r"(?!\s*[a-z][a-z0-9+.-]*://)[^#]*[,;\t]\s*\S|\s*\"|\s*(?:url|domain|host|hostname|website|site|link|address)s?\s*\Z",
+    r"(?!\s*(?:[a-z][a-z0-9+.-]*://|[^\s,;/?#]+\.[^\s,;/?#]*[/?]))[^#]*[,;\t]\s*\S|\s*\""
+    r"|\s*(?:url|domain|host|hostname|website|site|link|address)s?\s*\Z",
     re.IGNORECASE,
 )
 
