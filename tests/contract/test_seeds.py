@@ -190,6 +190,13 @@ def test_a_url_without_a_scheme_may_have_commas_and_semicolons(tmp_path: Path, s
     assert copy_seeds([], str(seed_file), tmp_path / "seeds", SETTINGS) == 2
 
 
+@pytest.mark.parametrize("line", ["a.example\t# ours, since May", "\ta.example", "a.example \t"])
+def test_a_tab_around_a_seed_makes_no_table_of_its_file(tmp_path: Path, line: str) -> None:
+    seed_file = tmp_path / "sites"
+    seed_file.write_text(f"{line}\nb.example\n")
+    assert copy_seeds([], str(seed_file), tmp_path / "seeds", SETTINGS) == 2
+
+
 def test_nothing_given_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to start from"):
         copied(tmp_path / "seeds")

@@ -11,8 +11,8 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: Two fields or a quoted one, where neither a scheme nor a path before it says that the comma is part of a URL; or the
 #: name of a column alone.
 _TABLE = re.compile(
-    r"(?!\s*(?:[a-z][a-z0-9+.-]*://|[^\s,;/?#]+\.[^\s,;/?#]*[/?]))[^#]*[,;\t]\s*\S|\s*\""
-    r"|\s*(?:url|domain|host|hostname|website|site|link|address)s?\s*\Z",
+    r"(?!(?:[a-z][a-z0-9+.-]*://|[^\s,;/?]+\.[^\s,;/?]*[/?])).*[,;\t]\s*\S|\""
+    r"|(?:url|domain|host|hostname|website|site|link|address)s?\Z",
     re.IGNORECASE,
 )
 
@@ -28,4 +28,4 @@ def what_is_no_text(start: bytes) -> str | None:
 
 def is_table(line: str) -> bool:
     """Whether the first line that is no comment is one of a CSV file, or the header of one."""
-    return _TABLE.match(line.removeprefix("\ufeff")) is not None
+    return _TABLE.match(line.partition("#")[0].strip("\ufeff \t\r\n")) is not None
