@@ -908,7 +908,7 @@ def test_an_internal_error_at_one_url_ends_nothing_else(tmp_path: Path, caplog: 
 
     def fails(url: Url) -> Failure | None:
         if url.text == poison:
-            raise ValueError("not foreseen")
+            raise ValueError("not \udcff foreseen")
         return None
 
     async def run() -> tuple[Counts, Fetcher]:
@@ -921,9 +921,9 @@ def test_an_internal_error_at_one_url_ends_nothing_else(tmp_path: Path, caplog: 
     assert (counts.outcomes["internal-error"], counts.outcomes.get("protocol")) == (1, None)
     assert counts.pages > 40
     assert fetcher.statistics().errors == bench.settings.politeness.max_attempts
-    assert caplog.text.count("ValueError: not foreseen") == fetcher.statistics().errors
+    assert caplog.text.count("ValueError: not \udcff foreseen") == fetcher.statistics().errors
     (last,) = [outcome for outcome in bench.parser.outcomes if outcome.result is Result.DROPPED]
-    assert (last.lease.url, last.detail) == (poison, "ValueError: not foreseen")
+    assert (last.lease.url, last.detail) == (poison, r"ValueError: not \udcff foreseen")
 
 
 def test_internal_errors_at_all_urls_of_a_site_neither_drop_it_nor_hold_it_up(tmp_path: Path) -> None:

@@ -135,7 +135,9 @@ class Worker:
             self._meter.erred()
             _LOG.exception("internal error at %s", work.lease.url)
             self._client.budget.give_back(visit.undelivered_bytes)
-            self._end(visit, Reason.INTERNAL_ERROR, detail=f"{type(error).__name__}: {error}"[:500])
+            # An error may quote anything; what is no valid text cannot be written to the spool.
+            detail = f"{type(error).__name__}: {error}"[:500].encode(errors="backslashreplace").decode()
+            self._end(visit, Reason.INTERNAL_ERROR, detail=detail)
         finally:
             self._visits.end(task)
             if visit.turn is not None:
