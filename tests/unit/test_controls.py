@@ -74,6 +74,15 @@ def test_a_second_stop_does_not_leave_at_once_as_a_second_interrupt_does(tmp_pat
     assert leader.interrupts == 1
 
 
+@pytest.mark.parametrize("site", ["example.org\rcom", "example.org\tcom", "example.org # com", "EXAMPLE.org."])
+def test_a_blocked_site_is_written_as_the_one_domain_that_was_checked(tmp_path: Path, site: str) -> None:
+    leader = Leader(tmp_path)
+    leader.when(lambda controls: controls.block(site))
+    (domain,) = parse_exclusions(site, "block").domains
+    assert leader.data.exclusions_file.read_text() == f"{domain}\n"
+    assert leader.data.exclusions().domains == {domain}
+
+
 def test_a_blocked_site_stands_in_the_exclude_file_once_beside_what_was_there(tmp_path: Path) -> None:
     leader = Leader(tmp_path)
     leader.data.write_exclusions("# a comment\nother.example\n")

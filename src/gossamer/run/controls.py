@@ -45,7 +45,9 @@ class LeaderControls:
                 f"{entry!r:.200} is a public suffix: blocking it would block every site below it; give a site such as"
                 f" example.{entry:.200}, or use --exclude-file at a resume"
             )
-        self._soon(lambda: self._block(entry))
+        # Not as it was typed: a carriage return in it would make two lines of it when the file is read.
+        (domain,) = parsed.domains
+        self._soon(lambda: self._block(domain))
 
     def _soon(self, act: Callable[[], None]) -> None:
         # After the end of the crawl there is nothing left to be done.
