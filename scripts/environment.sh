@@ -218,8 +218,9 @@ new_environment() {
 }
 
 run_pip() {
-    # What a person has set for other installations (--user, --target) must not lead this one elsewhere.
-    logged env PIP_USER=0 PIP_TARGET= PIP_PREFIX= "$venv/bin/python" -m pip --quiet --disable-pip-version-check \
+    # What a person has set for other installations (--user, --target) must not lead this one elsewhere. -P: nor must a
+    # file pip.py in the directory that the script is called in be run instead.
+    logged env PIP_USER=0 PIP_TARGET= PIP_PREFIX= "$venv/bin/python" -P -m pip --quiet --disable-pip-version-check \
         --no-input "$@"
 }
 

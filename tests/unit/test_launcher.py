@@ -162,6 +162,18 @@ def test_the_first_run_sets_up_and_keeps_stdout_for_the_program(checkout: Checko
     assert "making" in run.err
 
 
+def test_no_module_is_taken_from_the_directory_that_it_is_called_in(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.python()
+    run = checkout.run(cwd=tmp_path)
+    called = [call for call in run.calls.splitlines() if "-m " in call]
+    assert [name for name in ("venv", "pip", "gossamer") if any(f"-m {name}" in call for call in called)] == [
+        "venv",
+        "pip",
+        "gossamer",
+    ]
+    assert [call for call in called if not call.startswith(("-P ", "-I "))] == []
+
+
 def test_the_second_run_calls_nothing_but_the_program(checkout: Checkout) -> None:
     checkout.python()
     checkout.run()
