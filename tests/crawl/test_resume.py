@@ -64,6 +64,36 @@ def test_a_resume_whose_store_cannot_be_opened_keeps_the_settings(small_web: Cra
     assert settings.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--email=", "no contact is set"),
+        ("--max-in-flight-bytes=64KiB", "max_in_flight_bytes"),
+        ("--fetcher-workers=100000", "--fetcher-workers"),
+    ],
+)
+def test_a_resume_with_settings_that_no_crawl_can_run_with_prints_one_line_and_writes_nothing(
+    small_web: Crawls, flag: str, message: str
+) -> None:
+    small_web.crawl("--max-pages=5")
+    settings, exclusions = small_web.data / "crawl.toml", small_web.data.parent / "list"
+    before, files_before = settings.read_bytes(), sorted(small_web.data.iterdir())
+    exclusions.write_text("example.org\n")
+    limited = f"ulimit -n 1024; exec {sys.executable} -m gossamer resume {small_web.data} {flag}"
+    done = subprocess.run(
+        ["bash", "-c", f"{limited} --exclude-file {exclusions}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert message in done.stderr
+    assert settings.read_bytes() == before
+    assert sorted(small_web.data.iterdir()) == files_before
+    assert small_web.resume("--max-pages=6")["pages"] == 6
+
+
 def test_a_resume_at_its_limit_says_so_and_more_pages_go_on_from_there(small_web: Crawls) -> None:
     small_web.crawl("--max-pages=5")
     at_limit = said("resume", str(small_web.data), code=0)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from gossamer.cli import flags
 from gossamer.cli.arguments import Parser
-from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
+from gossamer.cli.running import (
+    add_crawl_flags,
+    check_for_crawl,
+    print_end,
+    read_exclusions,
+    run_crawl,
+    scope_flag,
+    take_exclusions,
+)
 from gossamer.run.data_directory import DataDirectory
 from gossamer.seed.copy import copy_seeds
 
@@ -31,8 +39,7 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     scope_flag(arguments)
     settings = flags.settings(arguments)
-    settings.identity.user_agent("")  # refuses to crawl for nobody, before anything is made
-    settings.check()
+    check_for_crawl(settings)
     exclusions = read_exclusions(arguments.exclude_file)
     data = DataDirectory(Path(arguments.data_dir or time.strftime("crawl-%Y%m%d-%H%M%S")))
     data.create()

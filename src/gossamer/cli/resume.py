@@ -7,7 +7,15 @@ from gossamer import layers
 from gossamer.cli import flags
 from gossamer.cli.arguments import Parser
 from gossamer.cli.looking import at_least
-from gossamer.cli.running import add_crawl_flags, print_end, read_exclusions, run_crawl, scope_flag, take_exclusions
+from gossamer.cli.running import (
+    add_crawl_flags,
+    check_for_crawl,
+    print_end,
+    read_exclusions,
+    run_crawl,
+    scope_flag,
+    take_exclusions,
+)
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import Exclusions
 from gossamer.run.data_directory import FIXED, DataDirectory
@@ -46,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if at_least("--more-pages", arguments.more_pages, 1) is not None and arguments.max_pages is not None:
         raise UsageError("--more-pages and --max-pages: both set the same limit; give one of them")
     settings = layers.combine([kept, *given])
+    check_for_crawl(settings)
     check_same_kind(data, layers.combine([kept]).frontier.store, _store(kept, *given))
     exclusions = read_exclusions(arguments.exclude_file)
     data.take()

@@ -16,6 +16,7 @@ from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
 from gossamer.look.no_pages import first_failures
 from gossamer.report.progress import Terminal
+from gossamer.report.resources import raise_descriptor_limit
 from gossamer.report.status import Summary
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.leader import Begin, Leader
@@ -56,6 +57,13 @@ def scope_flag(arguments: argparse.Namespace) -> None:
         if arguments.scope not in {None, "seeds"}:
             raise UsageError(f"--scope {arguments.scope}: the opposite of --seeded-urls-only; give one of the two")
         arguments.scope = "seeds"
+
+
+def check_for_crawl(settings: Settings) -> None:
+    """Refuse settings that no crawl can run with, before anything is printed, written or opened."""
+    settings.identity.user_agent("")  # raises if there is no contact
+    settings.check()
+    raise_descriptor_limit(settings.fetch.fetcher_workers)  # raises if there are too many
 
 
 def take_exclusions(data: DataDirectory, text: str | None) -> None:
