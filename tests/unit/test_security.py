@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import random
+import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -251,3 +252,13 @@ def test_an_offset_at_which_no_seed_can_begin_costs_no_seed(tmp_path: Path, cont
         return first.admitted, again.lines
 
     assert asyncio.run(load()) == (10, 0)
+
+
+# Processes.
+
+
+def test_no_process_imports_from_the_directory_that_the_command_was_started_in() -> None:
+    """A file msgspec.py that lies there would be run in every parser."""
+    calls = {path: re.findall(r"sys\.executable, (\S+),", path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    assert [path.name for path, first in calls.items() if set(first) - {'"-P"'}] == []
+    assert "supervisor.py" in {path.name for path, first in calls.items() if first}

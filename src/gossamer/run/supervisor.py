@@ -81,7 +81,7 @@ class Child:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 (it takes as long as the loop's own would)
-                [sys.executable, "-m", "gossamer.run.process"],
+                [sys.executable, "-P", "-m", "gossamer.run.process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,

@@ -294,7 +294,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 def read_family(family: str, characters: int = PARSED_CHARACTERS) -> list[Reading]:
     """Of each page of the family, made so long, in a process of its own."""
-    command = [sys.executable, "-m", "gossamer.testing.pathological", family, str(characters)]
+    command = [sys.executable, "-P", "-m", "gossamer.testing.pathological", family, str(characters)]
     run = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603 (this file)
     return msgspec.json.decode(run.stdout, type=list[Reading])
 

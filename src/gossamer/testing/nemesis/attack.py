@@ -115,7 +115,7 @@ class Attack:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
         with self._said("out").open("wb") as output, self._said("err").open("wb") as errors:
             return subprocess.Popen(  # noqa: S603 (our own program)
-                [sys.executable, "-m", "gossamer", *arguments, "--json"],
+                [sys.executable, "-P", "-m", "gossamer", *arguments, "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,

@@ -136,7 +136,7 @@ class WebProcesses:
             hostile=self._hostile,
         )
         process = subprocess.Popen(
-            [sys.executable, "-m", "gossamer.testing.web.processes"],
+            [sys.executable, "-P", "-m", "gossamer.testing.web.processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # an interrupt from the keyboard is meant for us; the process hears of it from us
