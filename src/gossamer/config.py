@@ -104,8 +104,8 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
     skip_extensions: Annotated[
         Words,
         Meta(
-            description="Endings of paths that are not asked for. Unless it is given when a crawl is created, those of"
-            " files that `media_types` wants are not in it.",
+            description="Endings of paths that are not asked for. Unless it is given, those of files that"
+            " `media_types` wants are not in it, also where a resume changes `media_types`.",
             extra={WORDING: "endings without their dot, with spaces between them"},
         ),
     ] = endings_to_skip(_MEDIA_TYPES)

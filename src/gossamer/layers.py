@@ -219,6 +219,18 @@ def combine(layers: Iterable[Layer]) -> Settings:
     return msgspec.convert(sections, Settings)
 
 
+def without_derived(kept: Layer) -> Layer:
+    """The settings that a crawl was run with, without `skip_extensions` where that followed from its `media_types`.
+
+    So it follows from the media types of the resume, unless the resume gives it.
+    """
+    if {"media_types", "skip_extensions"} <= kept.keys():
+        derived = endings_to_skip(kept["media_types"].value)
+        if set(kept["skip_extensions"].value.split()) == set(derived.split()):
+            return {name: given for name, given in kept.items() if name != "skip_extensions"}
+    return kept
+
+
 def show(value: object) -> str:
     """A setting's value as TOML has it, which escapes one character more than JSON."""
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

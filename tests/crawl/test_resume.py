@@ -173,6 +173,16 @@ def test_links_that_a_rule_refused_are_counted_at_the_resume_that_loosens_it_and
         assert said("explain", str(small_web.data), page["url"].partition("//")[2], code=0).startswith("fetched: ")
 
 
+def test_a_media_type_that_a_resume_adds_is_fetched_and_links_refused_before_are_counted(small_web: Crawls) -> None:
+    refused = small_web.crawl("--max-pages=40")["refused"]["extension"]
+    assert refused > 0
+    told = said("resume", str(small_web.data), "--media-types=text/html application/pdf", "--max-pages=0", code=0)
+    assert "skip_extensions no longer has pdf: " in told
+    assert f"{refused:,} links refused for this reason stay out" in told
+    assert any(row["url"].endswith(".pdf") for row in fetches_in(small_web.data))
+    assert " pdf " not in (small_web.data / "crawl.toml").read_text()
+
+
 def test_a_crawl_without_any_page_names_its_seeds_with_reasons_and_fails(small_web: Crawls) -> None:
     # Nobody listens at the port that all names lead to.
     arguments = ["crawl", "nobody.test", "http://s0.test/gone", "--email=a@b.org", "--delay=0", "--max-attempts=1"]

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from gossamer import layers
 from gossamer.config import IdentitySettings, Settings
 from gossamer.errors import UsageError
+from gossamer.run.data_directory import DataDirectory
 from gossamer.setting_types import Kind
 
 SIZES = "a size such as 1048576, 500KB, 10MB or 1GiB; at least 1"
@@ -175,6 +177,26 @@ def test_what_is_wanted_is_not_left_out_by_its_ending_unless_that_is_said() -> N
     assert left_out(media_types="*/*") == set()
     assert left_out(media_types="*/*", skip_extensions="zip") == {"zip"}
     assert left_out(media_types=Settings().fetch.media_types) == left_out() == usual
+
+
+def test_a_media_type_that_a_resume_adds_takes_its_endings_off_the_list_unless_the_list_was_given(
+    tmp_path: Path,
+) -> None:
+    def resumed(created: dict[str, str | bool | list[str]], **flags: str) -> set[str]:
+        data = DataDirectory(tmp_path)
+        data.write_settings(layers.combine([layers.flag_layer(created)]))
+        kept = layers.without_derived(data.read_settings())
+        return set(layers.combine([kept, layers.flag_layer({**flags})]).scope.skip_extensions.split())
+
+    usual = set(Settings().scope.skip_extensions.split())
+    assert resumed({}) == usual
+    assert resumed({}, media_types="text/html application/pdf") == usual - {"pdf"}
+    assert resumed({"media_types": "text/html application/pdf"}, media_types="text/html") == usual
+    assert resumed({"media_types": "text/html image/*"}) == usual - {
+        *("bmp", "gif", "ico", "jpeg", "jpg", "png", "svg", "tif", "tiff", "webp")
+    }
+    assert resumed({"skip_extensions": "pdf zip"}, media_types="text/html application/pdf") == {"pdf", "zip"}
+    assert resumed({}, media_types="text/html application/pdf", skip_extensions="pdf") == {"pdf"}
 
 
 @pytest.mark.parametrize("text", ["image", "*/html", "im*/x", "text/html;q=1", "text/html,image/png", "a/b\x7f"])

@@ -33,7 +33,12 @@ LOOSER = [
     (scope(scope="seeds"), scope(), Reason.SCOPE, "scope is now any instead of seeds"),
     (scope(max_hops=1), scope(max_hops=2), Reason.HOPS, "max_hops is now 2 instead of 1"),
     (scope(max_site_queue=100), scope(), Reason.QUEUE_FULL, "max_site_queue is now 1000000 instead of 100"),
-    (scope(skip_extensions="pdf zip"), scope(skip_extensions="zip"), Reason.EXTENSION, "skip_extensions is now zip"),
+    (
+        scope(skip_extensions="pdf zip"),
+        scope(skip_extensions="zip"),
+        Reason.EXTENSION,
+        "skip_extensions no longer has pdf: ",
+    ),
     (
         Settings(parse=ParseSettings(max_link_bytes=9)),
         Settings(),

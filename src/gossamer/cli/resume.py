@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
                 )
     if at_least("--more-pages", arguments.more_pages, 1) is not None and arguments.max_pages is not None:
         raise UsageError("--more-pages and --max-pages: both set the same limit; give one of them")
-    settings = layers.combine([kept, *given])
+    settings = layers.combine([layers.without_derived(kept), *given])
     check_for_crawl(settings)
     check_same_kind(data, layers.combine([kept]).frontier.store, _store(kept, *given))
     exclusions = read_exclusions(arguments.exclude_file)

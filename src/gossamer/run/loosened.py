@@ -94,12 +94,18 @@ def loosened(
         was = getattr(getattr(before.settings, rule.section), rule.name)
         now = getattr(getattr(after.settings, rule.section), rule.name)
         if rule.is_looser(was, now):
-            change = f"{rule.name.removesuffix('_seconds')} is now {_shown(now)} instead of {_shown(was)}"
-            yield from _line(change, rule.reasons, refused, dropped)
+            yield from _line(_change(rule, was, now), rule.reasons, refused, dropped)
     removed = before.exclusions.domains - after.exclusions.domains
     prefixes = {prefix for found in after.exclusions.prefixes.values() for prefix in found}
     if removed or any(prefix not in prefixes for found in before.exclusions.prefixes.values() for prefix in found):
         yield from _line("the exclude file has lost entries", _OF_EXCLUDE_FILE, refused, dropped)
+
+
+def _change(rule: _Rule, was: Any, now: Any) -> str:
+    if rule.is_looser is _has_fewer:
+        # The lists are long, and differ by a few words.
+        return f"{rule.name} no longer has {_shown(' '.join(sorted(set(was.split()) - set(now.split()))))}"
+    return f"{rule.name.removesuffix('_seconds')} is now {_shown(now)} instead of {_shown(was)}"
 
 
 def _line(
