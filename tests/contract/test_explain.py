@@ -255,6 +255,18 @@ def test_that_nothing_runs_is_told() -> None:
     assert queued(is_running=False).summary.endswith("; the crawl is not running")
 
 
+def test_a_queued_url_of_a_paused_crawl_is_not_said_to_have_its_turn_soon() -> None:
+    words = "the crawl is paused on the dashboard until it is resumed there"
+    found = queued(state=site(not_before=NOW + 41, clock=SiteClock(NOW - 29)), paused_by="dashboard")
+    assert (found.summary, found.turn_seconds) == (f"queued: 3 before it; {words}", None)
+    assert str(dict(rows_of(found))["next request"]).startswith("when the crawl is resumed; 70 s between requests")
+    assert queued(paused_by="dashboard").summary == found.summary
+    full = queued(paused_by="disk").summary
+    assert full.endswith("; the crawl is paused because the disk is nearly full, until there is room")
+    failing = site(not_before=NOW + 41, clock=SiteClock(NOW - 20, 0.0, 2))
+    assert queued(state=failing, paused_by="dashboard").summary.endswith(f"(back-off after 2 failures); {words}")
+
+
 def test_that_the_crawl_has_all_its_pages_is_told() -> None:
     found = queued(settings=Settings(run=RunSettings(max_pages=1000)), pages=1000)
     assert found.summary == "queued: 3 before it; the crawl has the 1,000 pages that max_pages allows"

@@ -1,5 +1,7 @@
 """The dashboard of a real crawl in a real browser, judged by what the web server sees."""
 
+import contextlib
+import io
 import json
 import os
 import time
@@ -14,9 +16,11 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from gossamer.cli.main import main
 from gossamer.testing.browser import Browser, Page, find_chromium
 from gossamer.testing.server_binaries import ServerUnavailable
 from gossamer.testing.web.graph import Web
+from gossamer.testing.web.policies import Policy
 from tests.crawl.conftest import Crawls, crawls_of
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.embedded("the dashboard does not know which store there is")]
@@ -190,6 +194,47 @@ def test_a_control_without_the_token_or_from_another_page_is_refused_and_does_no
     until_asked(web, before + 2 * WEB.sites)
     assert post(**token) == 204
     web.interrupt(running)
+
+
+def test_status_and_explain_say_that_a_crawl_is_paused_and_not_after_it_was_killed(web: Crawls) -> None:
+    index = next(index for index in range(WEB.sites) if WEB.policy(WEB.site_name(index)) is Policy.OPEN)
+    queued = web.graph.site(index).url(1)
+    # One of them is asked for at once, the other after ten minutes.
+    running = web.start(seeds=[web.graph.home(index), queued], delay=600)
+    there = addresses(web)
+
+    def post(do: str) -> None:
+        token = {"X-Gossamer-Token": there["token"]}
+        with urllib.request.urlopen(urllib.request.Request(f"{there['dashboard']}api/{do}", b"", token)):
+            pass
+
+    def said(*arguments: str) -> str:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            assert main([arguments[0], str(web.data), *arguments[1:]]) == 0
+        return output.getvalue()
+
+    def until_paused_by(by: str | None) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while json.loads(said("status", "--json"))["paused_by"] != by:
+            assert time.monotonic() < deadline, said("status")
+            time.sleep(0.05)
+
+    post("pause")
+    until_paused_by("dashboard")
+    words = "paused on the dashboard until it is resumed there"
+    assert said("status").splitlines()[0].endswith(words)
+    assert f"the crawl is {words}" in said("explain", queued).splitlines()[0]
+    post("resume")
+    until_paused_by(None)
+    assert words not in said("status") + said("explain", queued)
+    post("pause")
+    until_paused_by("dashboard")
+    running.kill()
+    running.wait()
+    assert json.loads(said("status", "--json"))["paused_by"] is None
+    assert words not in said("status") + said("explain", queued)
+    web.end_stragglers()
 
 
 def test_a_hostile_title_shows_as_text(tmp_path: Path, store: str, page: Page) -> None:

@@ -152,6 +152,8 @@ def _site_rows(site: SiteStanding, found: Explanation) -> Iterator[tuple[str, ob
     due = (
         "after the one that is held"
         if site.is_busy
+        else "when the crawl is resumed"
+        if found.paused_by is not None
         else f"in {duration(site.wait_seconds)}"
         if site.wait_seconds
         else "now"

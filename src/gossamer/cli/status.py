@@ -13,6 +13,7 @@ from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
 from gossamer.look.status import Progress, Status, look
+from gossamer.look.wording import paused
 from gossamer.records import Reason
 from gossamer.run.data_directory import DataDirectory
 from gossamer.units import counted
@@ -91,7 +92,7 @@ def _line(status: Status, rate: str) -> str:
     progress = status.progress
     facts = [
         time.strftime("%H:%M:%S"),
-        "running" if status.is_running else "not running",
+        "paused" if status.paused_by else "running" if status.is_running else "not running",
         counted(progress.pages, "page"),
         rate,
         *(
@@ -143,7 +144,8 @@ def _print(status: Status, rate: str = "") -> None:
 def _state(status: Status) -> str:
     run = "" if status.run is None else f" (run {status.run})"
     if status.is_running:
-        return f"is running, led by process {status.leader}{run}"
+        pause = "" if status.paused_by is None else f", {paused(status.paused_by)}"
+        return f"is running, led by process {status.leader}{run}{pause}"
     if status.leader is None:
         return "was not begun"
     if status.stragglers:

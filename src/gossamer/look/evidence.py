@@ -52,6 +52,7 @@ def gather(data: DataDirectory, settings: Settings, typed: str, url: Url) -> Evi
             may_have_forgotten=refused.may_have_forgotten,
         ),
         is_running=last is not None and last.leader in there,
+        paused_by=data.paused_by(),
         is_loading=not is_loaded(data.seeds),
     )
 

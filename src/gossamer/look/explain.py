@@ -26,8 +26,9 @@ from gossamer.look.refused_before import (
     words_of,
 )
 from gossamer.look.standings import RobotsAccess, robots_standing, site_standing
-from gossamer.look.wording import duration, moment, times, what
+from gossamer.look.wording import duration, moment, paused, times, what
 from gossamer.records import Reason, RobotsCopy
+from gossamer.run.data_directory import PausedBy
 from gossamer.units import counted
 from gossamer.url import Refusal, Url, redacted
 
@@ -71,6 +72,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     remembered: Remembered = Remembered()
     """Of links that were refused."""
     is_running: bool = True
+    paused_by: PausedBy | None = None
     is_loading: bool = False
     """Whether some of the seeds are not admitted yet."""
 
@@ -121,6 +123,7 @@ class _Case:
             typed=redacted(evidence.typed),
             url=self.url.text,
             is_running=evidence.is_running,
+            paused_by=evidence.paused_by,
             state=self.sighting.state,
             is_admitted=self.sighting.state is not UrlState.UNSEEN,
             refusal=answer.refusal,
@@ -191,6 +194,9 @@ class _Case:
         held = self._held()
         cause = self._back_off()
         wait = (held or self._wait(cause)) + self._unless_running()
+        if self.evidence.paused_by is not None:
+            pause = f"the crawl is {paused(self.evidence.paused_by)}"
+            wait = f"{wait}; {pause}" if held or cause or self.site.is_busy else pause
         if held is not None or cause is not None:
             return _Answer(Verdict.BACKING_OFF, f"queued: {place}{wait}")
         return _Answer(Verdict.QUEUED, f"queued: {place}{wait}")
@@ -308,7 +314,7 @@ class _Case:
         return None
 
     def _turn_seconds(self) -> float | None:
-        if self.sighting.state is not UrlState.QUEUED or self.sighting.ahead is None:
+        if self.sighting.state is not UrlState.QUEUED or self.sighting.ahead is None or self.evidence.paused_by:
             return None
         wait_seconds = max(self.site.wait_seconds, self.robots.busy_seconds, 0.0)
         return wait_seconds + self.sighting.ahead * self.site.gap_seconds

@@ -9,6 +9,7 @@ from gossamer.frontier.store import UrlState
 from gossamer.look.attempts import Attempt
 from gossamer.look.refusals import Refused
 from gossamer.look.standings import RobotsStanding, SiteStanding
+from gossamer.run.data_directory import PausedBy
 from gossamer.sinks.sink import Place
 
 
@@ -55,6 +56,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Of `url`, where `verdict` is of what was typed."""
     is_running: bool | None = None
     """The crawl."""
+    paused_by: PausedBy | None = None
+    """The crawl, if it runs and is paused."""
     state: UrlState | None = None
     is_admitted: bool = False
     """At any time."""

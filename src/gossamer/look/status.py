@@ -16,7 +16,7 @@ from gossamer.errors import StoreUnavailable
 from gossamer.frontier.store import Store
 from gossamer.look.tables import Tables
 from gossamer.report.dashboard.addresses import read_addresses
-from gossamer.run.data_directory import DataDirectory
+from gossamer.run.data_directory import DataDirectory, PausedBy
 from gossamer.run.stores import open_reader
 from gossamer.spool.directory import Backlog, SpoolDirectory
 from gossamer.url import redacted
@@ -61,6 +61,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     data_directory: str
     is_running: bool
+    paused_by: PausedBy | None
+    """`dashboard` or `disk`, while it is paused; None if it is not, or does not run."""
     leader: int | None
     """Of the last run; None if there was none."""
     stragglers: int
@@ -106,6 +108,7 @@ async def look(data: DataDirectory, settings: Settings) -> Status:
     return Status(
         data_directory=str(data.root),
         is_running=leader in there,
+        paused_by=data.paused_by(),
         leader=leader,
         stragglers=0 if leader in there else len(there),
         dashboard=None if addresses is None else addresses.dashboard,

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from gossamer.look.attempts import Attempt
 from gossamer.records import Reason
+from gossamer.run.data_directory import PausedBy
 
 
 def moment(when: datetime) -> str:
@@ -23,6 +24,14 @@ def what(attempt: Attempt) -> str:
         is_told = attempt.failure_kind in {None, Reason.STATUS}
         return f"status {attempt.status}" if is_told else f"{attempt.failure_kind} (status {attempt.status})"
     return attempt.failure_kind or attempt.outcome
+
+
+def paused(by: PausedBy) -> str:
+    where = {
+        "dashboard": "on the dashboard until it is resumed there",
+        "disk": "because the disk is nearly full, until there is room",
+    }
+    return f"paused {where[by]}"
 
 
 def times(number: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gossamer.frontier.store import Counts, Store
 from gossamer.report.board import State
+from gossamer.run.data_directory import PausedBy
 
 log = logging.getLogger("gossamer.run")
 
@@ -37,6 +38,12 @@ class Condition:
     def is_paused(self) -> bool:
         """Nothing is leased."""
         return self.is_held or self.is_disk_full
+
+    @property
+    def paused_by(self) -> PausedBy | None:
+        if self.is_stopping or not self.is_paused:
+            return None
+        return "dashboard" if self.is_held else "disk"
 
     @property
     def state(self) -> State:

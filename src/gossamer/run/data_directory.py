@@ -25,6 +25,7 @@ import signal
 import time
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -48,6 +49,10 @@ _STRAGGLERS_SECONDS = 15.0
 _LOOK_SECONDS = 0.05
 
 
+#: A person on the dashboard, or the leader because the disk is nearly full.
+PausedBy = Literal["dashboard", "disk"]
+
+
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
     """Who runs, as `processes.json` has it: for whoever comes after a kill."""
 
@@ -56,6 +61,8 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
     """When each process was started, by its number."""
     owners: list[str]
     run: int = 0
+    paused_by: PausedBy | None = None
+    """Why nothing is leased. It counts only while the leader runs."""
 
 
 class Frontier(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,10 +265,17 @@ class DataDirectory:
         found = [] if last is None else [pid for pid in last.started if _is_running(last, pid)]
         return sorted(found, key=lambda pid: (last is None or pid != last.leader, pid))
 
-    def record_processes(self, pids: list[int], owners: list[str], *, run: int = 0) -> None:
+    def paused_by(self) -> PausedBy | None:
+        """Why the crawl that runs is paused; None if it is not, or if no crawl runs."""
+        last = self.processes()
+        return last.paused_by if last is not None and _is_running(last, last.leader) else None
+
+    def record_processes(
+        self, pids: list[int], owners: list[str], *, run: int = 0, paused_by: PausedBy | None = None
+    ) -> None:
         known = {pid: started(pid) for pid in (os.getpid(), *pids)}
         alive = {pid: when for pid, when in known.items() if when is not None}
-        running = Processes(leader=os.getpid(), started=alive, owners=owners, run=run)
+        running = Processes(leader=os.getpid(), started=alive, owners=owners, run=run, paused_by=paused_by)
         replace_file(self._processes_file, msgspec.json.encode(running))
 
     def _open_lock(self) -> None:

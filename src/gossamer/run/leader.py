@@ -29,7 +29,7 @@ from gossamer.report.resources import give_large_blocks_back, own_usage, raise_d
 from gossamer.report.status import WAITS, Summary, summarise
 from gossamer.run.condition import Condition
 from gossamer.run.controls import LeaderControls
-from gossamer.run.data_directory import DataDirectory
+from gossamer.run.data_directory import DataDirectory, PausedBy
 from gossamer.run.fetching import fetcher_work
 from gossamer.run.observation import Observation
 from gossamer.run.orders import HELD_SIGNALS, Command, Kind
@@ -76,6 +76,7 @@ class Leader:
         self._tasks: dict[asyncio.Task[None], Kind | None] = {}
         self._are_told_to_pause = False
         self._is_recorded = True
+        self._recorded_pause: PausedBy | None = None
 
     async def run(self) -> Summary:
         raise_descriptor_limit(self._settings.fetch.fetcher_workers)
@@ -189,7 +190,7 @@ class Leader:
                     counting = asyncio.create_task(self._count(workshop))
                 self._supervisor.look(is_store_away=self._store.is_away)
                 self._look_around()
-                if not self._is_recorded:
+                if not self._is_recorded or self._condition.paused_by != self._recorded_pause:
                     self._record()
                 self._show()
                 with contextlib.suppress(TimeoutError):
@@ -376,14 +377,15 @@ class Leader:
     def _record(self) -> None:
         try:
             owners = [self._owner, *self._supervisor.owners]
-            self._data.record_processes(self._supervisor.pids, owners, run=self._run)
+            paused_by = self._condition.paused_by
+            self._data.record_processes(self._supervisor.pids, owners, run=self._run, paused_by=paused_by)
         except OSError as error:
             # A resume after a kill would wait for those that it does not know; so it is tried again.
             if self._is_recorded:
                 log.error("the processes cannot be recorded: %s; trying again", error)  # noqa: TRY400 (a full disk)
             self._is_recorded = False
         else:
-            self._is_recorded = True
+            self._is_recorded, self._recorded_pause = True, paused_by
 
 
 async def _counts(workshop: Workshop) -> Counts:
