@@ -9,7 +9,7 @@ could write, but for those of DuckDB's own temporary directory, which goes when 
 import io
 import os
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem
 
@@ -36,9 +36,15 @@ class ReadOnlyFiles(AbstractFileSystem):
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
         if mode != "rb":
-            self.has_refused = True
-            raise PermissionError("the tables are read-only")
+            self._refuse()
         return _Reader(self._descriptor(path))
+
+    def rm(self, *_: Any, **__: Any) -> None:
+        """DuckDB calls it for a COPY that is to overwrite."""
+        self._refuse()
+
+    def mv(self, *_: Any, **__: Any) -> None:
+        self._refuse()
 
     def glob(self, path: str, **_: Any) -> list[str]:
         return [path] if path in self._descriptors else []
@@ -52,6 +58,10 @@ class ReadOnlyFiles(AbstractFileSystem):
 
     def modified(self, path: str) -> datetime:
         return datetime.fromtimestamp(self.info(path)["mtime"], UTC)
+
+    def _refuse(self) -> NoReturn:
+        self.has_refused = True
+        raise PermissionError("the tables are read-only")
 
     def _descriptor(self, path: str) -> int:
         try:

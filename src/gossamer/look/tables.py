@@ -175,7 +175,8 @@ class Tables:
 
     def _complaint(self, error: duckdb.Error) -> GossamerError:
         """In one line, with the names of files instead of their descriptors."""
-        if self._files.has_refused:
+        is_refusal = isinstance(error, duckdb.IOException) and "Cannot write to" in str(error)
+        if self._files.has_refused or is_refusal:
             self._files.has_refused = False
             return UsageError(_ONLY_READS)
         if isinstance(error, duckdb.OutOfMemoryException):
