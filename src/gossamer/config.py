@@ -213,6 +213,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     verify_tls: Annotated[bool, Meta(description="Fetch nothing from a site whose certificate is not valid.")] = False
     allow_private_addresses: Annotated[
         bool,
+        COMMON,
         Meta(
             description="Also connect to loopback, private, link-local and other special addresses, and to this"
             " machine's own."

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from gossamer.cli.explain import rows as rows_of
 from gossamer.cli.main import command_module, command_parser
 from gossamer.config import (
+    FetchSettings,
     IdentitySettings,
     PolitenessSettings,
     RunSettings,
@@ -199,6 +200,33 @@ def test_what_robots_txt_disallowed_is_refused_with_the_line() -> None:
     found = finished(row("dropped", failure_kind="robots", reason="line 2: Disallow: /a/"))
     assert found.verdict is Verdict.REFUSED
     assert found.summary.startswith("refused: robots.txt disallows it (line 2: Disallow: /a/); dropped on ")
+
+
+@pytest.mark.parametrize(
+    ("detail", "flag", "opened"),
+    [
+        ("127.0.0.1 is a private address", "--allow-private-addresses", FetchSettings(allow_private_addresses=True)),
+        ("port 443 is one of blocked_ports", "--blocked-ports", FetchSettings(blocked_ports="22")),
+    ],
+)
+def test_a_blocked_address_names_the_setting_and_the_rules_are_against_it_until_that_changes(
+    detail: str, flag: str, opened: FetchSettings
+) -> None:
+    ending = row("dropped", failure_kind="blocked-address", reason=detail)
+    closed = Settings(fetch=FetchSettings(blocked_ports="443"))
+    found = finished(ending, settings=closed)
+    assert found.verdict is Verdict.REFUSED
+    assert f"({detail}); it needs a new crawl with {flag}" in found.summary
+    assert found.rules_now == found.refusal
+    assert "rules now" not in dict(rows_of(found))
+    assert finished(ending, settings=Settings(fetch=opened)).rules_now is None
+
+
+def test_the_address_of_the_crawls_own_store_is_blocked_whatever_the_settings() -> None:
+    ending = row("dropped", failure_kind="blocked-address", reason="127.0.0.1 is the address of the crawl's store")
+    found = finished(ending, settings=Settings(fetch=FetchSettings(allow_private_addresses=True)))
+    assert found.rules_now == found.refusal
+    assert "--" not in found.summary
 
 
 @pytest.mark.parametrize("reason", ["excluded", "blocked-site", "not-included", "depth", "path-repeats", "extension"])

@@ -196,6 +196,25 @@ def test_a_crawl_without_any_page_names_its_seeds_with_reasons_and_fails(small_w
     assert small_web.end(small_web.start_again(), code=1)["pages"] == 0
 
 
+def test_a_crawl_of_a_private_address_names_the_flag_that_allows_it_at_every_turn(tmp_path: Path) -> None:
+    data = str(tmp_path / "new")
+    arguments = ["crawl", "http://127.0.0.1:18480", "http://example.org:22/", "--email=a@b.org", f"--data-dir={data}"]
+    failed = said(*arguments, "--connect-to=127.0.0.1:1", code=1)
+    assert (
+        "  http://127.0.0.1:18480/: blocked-address: 127.0.0.1 is a private address or this machine's own; " in failed
+    )
+    assert "needs a new crawl with --allow-private-addresses\n" in failed
+    assert "port 22 is one of blocked_ports; it needs a new crawl with --blocked-ports without it\n" in failed
+    assert "robots.txt" not in failed
+    assert "is done and has no page" in said("status", data, code=0)
+    explained = said("explain", data, "http://127.0.0.1:18480", code=0)
+    assert "--allow-private-addresses" in explained.partition("\n")[0]
+    assert "rules now" not in explained
+    resumed = said("resume", data, "--allow-private-addresses", code=1)
+    assert "allow_private_addresses is now on instead of off: 2 URLs dropped" in resumed
+    assert "--allow-private-addresses" in said("crawl", "--help", code=0)
+
+
 def test_a_crawl_whose_seeds_are_all_refused_fails(small_web: Crawls, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("s0.test\n")
     summary = small_web.end(small_web.start(f"--exclude-file={tmp_path / 'list'}", seeds=["http://s0.test/"]), code=1)

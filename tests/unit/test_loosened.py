@@ -101,6 +101,20 @@ def test_pages_of_a_media_type_that_was_declined_stay_out() -> None:
     assert line.endswith("9 URLs dropped for it stay out")
 
 
+def test_addresses_and_ports_that_are_allowed_now_keep_out_what_was_dropped_for_them() -> None:
+    closed = Settings(fetch=FetchSettings(blocked_ports="22-24"))
+    private = Settings(fetch=FetchSettings(blocked_ports="22-24", allow_private_addresses=True))
+    ports = Settings(fetch=FetchSettings(blocked_ports="22 24"))
+    for refused in ({}, None):
+        assert lines(closed, private, refused=refused, dropped={"blocked-address": 1}) == [
+            "allow_private_addresses is now on instead of off: 1 URL dropped for a blocked address or port stays out"
+        ]
+        assert lines(closed, ports, refused=refused, dropped={"blocked-address": 2}) == [
+            "blocked_ports no longer has 23: 2 URLs dropped for a blocked address or port stay out"
+        ]
+        assert lines(closed, private, refused=refused) == lines(private, closed, dropped={"blocked-address": 1}) == []
+
+
 def test_where_nothing_was_counted_it_is_said_without_numbers() -> None:
     (line,) = lines(scope(max_depth=1), scope(max_depth=2))
     assert line == "max_depth is now 2 instead of 1: links that it refused in earlier runs stay out"

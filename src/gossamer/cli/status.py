@@ -152,6 +152,8 @@ def _state(status: Status) -> str:
         return f"has lost its leader; {counted(status.stragglers, 'process', 'processes')} not ended yet{run}"
     progress = status.progress
     if progress.admitted is not None and progress.admitted == progress.finished:
+        if not progress.pages:
+            return f"is done and has no page: nothing is left to fetch{run}"
         return f"is done: everything that was admitted is fetched{run}"
     resume = f"go on with: gossamer resume {printable(status.data_directory)}"
     if status.max_pages and progress.pages >= status.max_pages:

@@ -239,7 +239,10 @@ class Client:
             return Resolution(found.addresses, reason_for(error), describe(error))
         if allowed or found.reason is not None:
             return Resolution(allowed, found.reason, found.detail)
-        detail = f"{found.addresses[0]} is not an address of the open web"
+        # Where private addresses are allowed, only the store's are refused.
+        is_store = self._settings.allow_private_addresses
+        what = "the address of the crawl's store" if is_store else "a private address or this machine's own"
+        detail = f"{found.addresses[0]} is {what}"
         return Resolution(found.addresses, Reason.BLOCKED_ADDRESS, detail)
 
     def _begun(

@@ -170,7 +170,8 @@ class Worker:
             asked = await self._robots.ask(url, standing, visit.robots, limits)
             if isinstance(asked, Failure):
                 visit.was_robots_sent = asked.was_sent or bool(visit.robots)
-                self._fail(visit, asked, "robots.txt: ")
+                # A blocked address is not asked for robots.txt either.
+                self._fail(visit, asked, "" if asked.reason is Reason.BLOCKED_ADDRESS else "robots.txt: ")
                 return
             standing = asked
             # That may have taken minutes.

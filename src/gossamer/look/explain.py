@@ -15,6 +15,7 @@ from gossamer.frontier.admission import Exclusions
 from gossamer.frontier.politeness import COURSES, Course
 from gossamer.frontier.store import Sighting, UrlState
 from gossamer.look.attempts import Attempt
+from gossamer.look.blocked import blocked_advice, is_still_blocked
 from gossamer.look.explanation import Explanation, Verdict
 from gossamer.look.refusals import Refused, RulesNow, site_words
 from gossamer.look.refused_before import (
@@ -127,7 +128,7 @@ class _Case:
             state=self.sighting.state,
             is_admitted=self.sighting.state is not UrlState.UNSEEN,
             refusal=answer.refusal,
-            rules_now=self.rules_now,
+            rules_now=answer.refusal if self._is_still_blocked() else self.rules_now,
             depth=lease.depth if lease else ending.depth if ending else None,
             hops=lease.hops if lease else ending.hops if ending else None,
             is_seed=lease.is_seed if lease else None,
@@ -296,6 +297,9 @@ class _Case:
             return self.rules.against_unseen(self.url, self.sighting, found_at)
         return self.rules.against(self.url, depth=0, hops=0, is_seed=False)
 
+    def _is_still_blocked(self) -> bool:
+        return self.ending is not None and is_still_blocked(self.ending, self.url, self.evidence.settings.fetch)
+
     def _robots_refusal(self) -> Refused | None:
         """What robots.txt, as it was read last, will do to it at its turn."""
         robots = self.robots
@@ -361,7 +365,7 @@ def _ended(ending: Attempt, attempts: int, media_types: str) -> _Answer:
     if reason is not None and reason is not _DEADLY and COURSES.get(reason) in {Course.REFUSED, Course.CLOSED}:
         verdict = Verdict.EXCLUDED_LATER if reason in _OF_ADMISSION else Verdict.REFUSED
         queued = "it was queued, and the rules dropped it at its turn" if reason in _OF_ADMISSION else "dropped"
-        words = f"{_REFUSALS.get(reason, str(reason))}{said}"
+        words = "; ".join(filter(None, [f"{_REFUSALS.get(reason, str(reason))}{said}", blocked_advice(ending)]))
         return _Answer(verdict, f"refused: {words}; {queued} on {when}", Refused(reason, words))
     tries = f" after {attempts} attempts" if attempts > 1 else ""
     if reason is Reason.INTERNAL_ERROR:
@@ -381,7 +385,7 @@ _REFUSALS = {
     Reason.ROBOTS: "robots.txt disallows it",
     Reason.ROBOTS_UNREACHABLE: "its robots.txt did not come",
     Reason.CRAWL_DELAY: "its robots.txt asks for a longer Crawl-delay than max_crawl_delay",
-    Reason.BLOCKED_ADDRESS: "its address is not one that is fetched from",
+    Reason.BLOCKED_ADDRESS: "its address or port is blocked",
     Reason.BLOCKED_SITE: "the exclude file listed its site",
     Reason.EXCLUDED: "it was excluded",
     Reason.DEPTH: "it is too far from a seed (max_depth)",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gossamer.look.attempts import Attempt, first_endings
+from gossamer.look.blocked import blocked_advice
 from gossamer.look.tables import Tables
 from gossamer.look.wording import what
 
@@ -19,4 +20,4 @@ def first_failures(data: Path) -> list[tuple[str, str]]:
 def _words(attempt: Attempt) -> str:
     if attempt.redirect:
         return f"redirected to {attempt.redirect}"
-    return f"{what(attempt)}{f': {attempt.reason}' if attempt.reason else ''}"
+    return "; ".join(filter(None, [": ".join(filter(None, [what(attempt), attempt.reason])), blocked_advice(attempt)]))

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gossamer.config import Settings
+from gossamer.fetch.addresses import ports_of
 from gossamer.frontier.admission import Exclusions
+from gossamer.frontier.refused_links import CODES
 from gossamer.records import Reason
 
 ADVICE = (
@@ -47,6 +49,10 @@ def _excludes_less(before: Any, after: Any) -> bool:
     return bool(_patterns(before) - _patterns(after))
 
 
+def _has_fewer_ports(before: str, after: str) -> bool:
+    return bool(ports_of(before) - ports_of(after))
+
+
 def _includes_more(before: Any, after: Any) -> bool:
     return bool(before) and (not after or bool(_patterns(after) - _patterns(before)))
 
@@ -71,6 +77,8 @@ _RULES = (
     _Rule("scope", "max_site_queue_bytes", (Reason.QUEUE_FULL,), _is_more),
     _Rule("parse", "max_link_bytes", (Reason.LINK_BYTES,), _is_more),
     _Rule("fetch", "media_types", (Reason.MEDIA_TYPE,), _has_others),
+    _Rule("fetch", "allow_private_addresses", (Reason.BLOCKED_ADDRESS,), _is_more),
+    _Rule("fetch", "blocked_ports", (Reason.BLOCKED_ADDRESS,), _has_fewer_ports),
     _Rule("politeness", "max_crawl_delay_seconds", (Reason.CRAWL_DELAY,), _is_more),
 )
 _OF_EXCLUDE_FILE = (Reason.EXCLUDED, Reason.BLOCKED_SITE)
@@ -105,19 +113,24 @@ def _change(rule: _Rule, was: Any, now: Any) -> str:
     if rule.is_looser is _has_fewer:
         # The lists are long, and differ by a few words.
         return f"{rule.name} no longer has {_shown(' '.join(sorted(set(was.split()) - set(now.split()))))}"
+    if rule.is_looser is _has_fewer_ports:
+        return f"{rule.name} no longer has {_shown(' '.join(map(str, sorted(ports_of(was) - ports_of(now)))))}"
     return f"{rule.name.removesuffix('_seconds')} is now {_shown(now)} instead of {_shown(was)}"
 
 
 def _line(
     change: str, reasons: tuple[Reason, ...], refused: Mapping[Reason, int] | None, dropped: Mapping[str, int]
 ) -> Iterator[str]:
-    links = None if refused is None else sum(refused.get(reason, 0) for reason in reasons)
+    are_links_refused = any(reason in CODES for reason in reasons)
+    links = None if refused is None and are_links_refused else sum((refused or {}).get(reason, 0) for reason in reasons)
     urls = sum(dropped.get(reason, 0) for reason in reasons)
     kept_out = ["links that it refused in earlier runs"] if links is None else []
     if links:
         kept_out.append(f"{links:,} link{'' if links == 1 else 's'} refused for this reason")
     if urls:
-        kept_out.append(f"{urls:,} URL{'' if urls == 1 else 's'} dropped for it")
+        # Which of the two it was is not counted.
+        cause = "a blocked address or port" if Reason.BLOCKED_ADDRESS in reasons else "it"
+        kept_out.append(f"{urls:,} URL{'' if urls == 1 else 's'} dropped for {cause}")
     if kept_out:
         stay = "stays" if (links or 0) + urls == 1 else "stay"
         yield f"{change}: {' and '.join(kept_out)} {stay} out"
@@ -125,5 +138,7 @@ def _line(
 
 def _shown(value: object) -> str:
     """Lists of words and patterns are cut: they may be long."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
     text = " ".join(value) if isinstance(value, tuple) else str(value)
     return "none" if not text else f"{text:.60}{'…' if len(text) > 60 else ''}"
