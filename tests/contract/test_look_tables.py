@@ -25,6 +25,7 @@ from gossamer.look.reference import reference
 from gossamer.look.tables import Rows, Tables
 from gossamer.run.data_directory import DataDirectory, Frontier
 from gossamer.sinks.columns import FETCHES, PAGES
+from gossamer.spool.segment import SegmentName
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 
@@ -517,6 +518,36 @@ def test_pages_are_listed_from_the_newest(run: Run, three_pages: Path) -> None:
     assert ran.out.splitlines()[0].split() == ["time", "status", "bytes", "url", "title"]
     assert [line.rsplit("page ", 1)[1] for line in ran.out.splitlines()[2:]] == ["3", "2", "1"]
     assert "2026-01-01 00:00:03" in ran.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("pages",),
+        ("sql", "select count(*) from pages"),
+        ("sites",),
+        ("export", "--format=jsonl", "--output=-"),
+        ("export", "--format=jsonl", "--output=FILE"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_a_running_crawl_has_fetched_and_not_committed_is_told_on_stderr(
+    run: Run, three_pages: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    data = DataDirectory(three_pages)
+    waiting = [data.spool / "ready", data.spool / "claimed" / "parser-0", data.spool / "claimed" / "parser-1"]
+    for serial, folder in enumerate(waiting):
+        folder.mkdir(parents=True)
+        (folder / str(SegmentName(1, serial, 0, outcomes=serial + 1, size_bytes=10))).touch()
+    name, *flags = (word.replace("FILE", str(tmp_path / "exported")) for word in command)
+    flags += ["--force"] if name == "export" else []
+    before = run(name, str(three_pages), *flags)
+    assert "not yet written" not in before.err
+    data.record_processes([], [])  # this process is its leader
+    ran = run(name, str(three_pages), *flags)
+    assert (ran.code, ran.out) == (before.code, before.out)
+    line = "6 outcomes fetched and not yet written: not shown until the next commit, in 2 min at most"
+    assert f"gossamer: {line}\n" in ran.err
 
 
 def test_pages_of_a_host_and_of_a_status(run: Run, three_pages: Path) -> None:

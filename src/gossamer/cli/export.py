@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TextIO
 
 from gossamer.cli.arguments import Parser, printable
-from gossamer.cli.looking import add_crawl, add_page_filters, crawl_of, page_condition
+from gossamer.cli.looking import add_crawl, add_page_filters, crawl_of, page_condition, telling_uncommitted
 from gossamer.cli.rows_output import write_json_lines
 from gossamer.errors import UsageError
 from gossamer.look.export import page_texts, written_beside
 from gossamer.look.tables import Tables
+from gossamer.run.data_directory import DataDirectory
 
 SUMMARY = "Write a crawl's pages into one file: lines of JSON, Parquet, or plain text."
 NOTES = """jsonl and parquet have every column (docs/data.md lists them), the text included; parquet is compressed with
@@ -34,19 +35,24 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     data = crawl_of(arguments)
     condition, parameters = page_condition(arguments)
+    with telling_uncommitted(data):
+        _export(data, arguments, condition, parameters)
+    return 0
+
+
+def _export(data: DataDirectory, arguments: argparse.Namespace, condition: str, parameters: list[object]) -> None:
     if arguments.output == "-":
         if arguments.format == "parquet":
             _parquet_to_stdout(data.root, condition, parameters)
         else:
             _write(data.root, condition, parameters, arguments.format, sys.stdout)
-        return 0
+        return
     with written_beside(Path(arguments.output), may_replace=arguments.force) as path:
         if arguments.format == "parquet":
             _write_parquet(data.root, condition, parameters, path)
         else:
             with path.open("w", encoding="utf-8", newline="\n") as stream:
                 _write(data.root, condition, parameters, arguments.format, stream)
-    return 0
 
 
 def _write(root: Path, condition: str, parameters: list[object], wanted: str, stream: TextIO) -> None:

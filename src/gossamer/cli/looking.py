@@ -1,13 +1,19 @@
 """What the commands that look into a crawl share: which crawl, which of its pages, how many."""
 
 import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from gossamer import layers
 from gossamer.cli.arguments import Parser
 from gossamer.config import Settings, UrlSettings
 from gossamer.errors import UsageError
+from gossamer.look.wording import duration
 from gossamer.run.data_directory import DataDirectory
+from gossamer.spool.directory import SpoolDirectory
+from gossamer.units import counted
 from gossamer.url import Url, canonicalise, redacted
 
 
@@ -25,6 +31,22 @@ def crawl_of(arguments: argparse.Namespace) -> DataDirectory:
 
 def settings_of(data: DataDirectory) -> Settings:
     return layers.combine([data.read_settings()])
+
+
+@contextlib.contextmanager
+def telling_uncommitted(data: DataDirectory) -> Iterator[None]:
+    """After what is shown, a line on stderr says how much the files do not have yet. Counted before they are read: what
+    is committed meanwhile may be counted and shown, and is never missing from both."""
+    uncommitted = SpoolDirectory(data.spool).uncommitted() if data.is_running() else 0
+    yield
+    if uncommitted:
+        sys.stdout.flush()
+        most = duration(settings_of(data).sinks.commit_interval_seconds)
+        outcomes = counted(uncommitted, "outcome")
+        print(
+            f"gossamer: {outcomes} fetched and not yet written: not shown until the next commit, in {most} at most",
+            file=sys.stderr,
+        )
 
 
 def add_page_filters(parser: Parser) -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from gossamer.cli.arguments import Parser
-from gossamer.cli.looking import add_crawl, add_page_filters, at_least, crawl_of, page_condition
+from gossamer.cli.looking import add_crawl, add_page_filters, at_least, crawl_of, page_condition, telling_uncommitted
 from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.look.newest import newest_pages
 from gossamer.look.tables import Tables
@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_format(arguments)
     limit = at_least("--limit", arguments.limit, 1)
     condition, parameters = page_condition(arguments)
-    with Tables(crawl_of(arguments).root) as tables:
+    data = crawl_of(arguments)
+    with telling_uncommitted(data), Tables(data.root) as tables:
         if arguments.format == "table":
             order = "ORDER BY fetch_time DESC, url LIMIT ?"
             query = f"SELECT {TABLE_COLUMNS} FROM pages{condition} {order}"  # noqa: S608 (texts of ours)

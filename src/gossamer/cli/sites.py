@@ -5,7 +5,7 @@ import sys
 from typing import get_args
 
 from gossamer.cli.arguments import Parser, printable
-from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of
+from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of, telling_uncommitted
 from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.errors import StoreUnavailable
 from gossamer.look.sites import Order, ask_store, joined, top_sites
@@ -34,14 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
     top = at_least("--top", arguments.top, 1) or 1
     data = crawl_of(arguments)
     settings = settings_of(data)
-    with Tables(data.root) as tables:
-        rows = top_sites(tables, arguments.by, top)
     error = None
-    try:
-        standing = ask_store(data, settings, [row[0] for row in rows])
-    except StoreUnavailable as unavailable:
-        standing, error = None, unavailable
-    write_rows(joined(rows, standing), arguments.format, raw=arguments.raw)
+    with telling_uncommitted(data):
+        with Tables(data.root) as tables:
+            rows = top_sites(tables, arguments.by, top)
+        try:
+            standing = ask_store(data, settings, [row[0] for row in rows])
+        except StoreUnavailable as unavailable:
+            standing, error = None, unavailable
+        write_rows(joined(rows, standing), arguments.format, raw=arguments.raw)
     if error is not None:
         print(f"gossamer: the store is not available: {printable(str(error))}", file=sys.stderr)
         return error.exit_code

@@ -3,7 +3,7 @@
 import argparse
 
 from gossamer.cli.arguments import Parser, read_file
-from gossamer.cli.looking import add_crawl, crawl_of
+from gossamer.cli.looking import add_crawl, crawl_of, telling_uncommitted
 from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.errors import UsageError
 from gossamer.look.tables import Tables
@@ -35,6 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
             query = read_file("-", source="QUERY").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"QUERY: not UTF-8 text: {error.reason} at byte {error.start}") from None
-    with Tables(data.root) as tables:
+    with telling_uncommitted(data), Tables(data.root) as tables:
         write_rows(tables.query(query), arguments.format, raw=arguments.raw)
     return 0

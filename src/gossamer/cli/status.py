@@ -118,7 +118,10 @@ def _print(status: Status, rate: str = "") -> None:
         print_row("dashboard", status.dashboard)
     if status.metrics is not None:
         print_row("metrics", status.metrics)
-    print_row("pages", f"{progress.pages:,}" + (f"; since the last look {rate}" if rate else ""))
+    facts = [f"{progress.pages:,}"]
+    facts += [f"{counted(progress.spooled, 'outcome')} fetched and not yet written"] if progress.spooled else []
+    facts += [f"since the last look {rate}"] if rate else []
+    print_row("pages", "; ".join(facts))
     if progress.admitted is not None:
         print_row(
             "URLs",

@@ -265,6 +265,10 @@ class DataDirectory:
         found = [] if last is None else [pid for pid in last.started if _is_running(last, pid)]
         return sorted(found, key=lambda pid: (last is None or pid != last.leader, pid))
 
+    def is_running(self) -> bool:
+        last = self.processes()
+        return last is not None and _is_running(last, last.leader)
+
     def paused_by(self) -> PausedBy | None:
         """Why the crawl that runs is paused; None if it is not, or if no crawl runs."""
         last = self.processes()

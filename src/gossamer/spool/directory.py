@@ -60,6 +60,15 @@ class SpoolDirectory:
         names = segments_in(self.ready)
         return Backlog(sum(name.outcomes for name in names), sum(name.size_bytes for name in names))
 
+    def uncommitted(self) -> int:
+        """Outcomes that wait for a parser or for their commit. A segment that changes hands may count twice."""
+        total = 0
+        with contextlib.suppress(FileNotFoundError):  # there is no spool yet
+            for folder in [self.ready, *self.claimed_folders()]:
+                with contextlib.suppress(FileNotFoundError):  # its parser has just left
+                    total += sum(name.outcomes for name in segments_in(folder))
+        return total
+
     def used_bytes(self) -> int:
         """Of all segments but those in quarantine. One that is moved meanwhile may count twice, and is never missed."""
         folders = [self.open, self.ready, *self.claimed_folders()]
