@@ -312,6 +312,14 @@ def test_a_queued_url_of_a_failing_site_is_backing_off_with_the_cause() -> None:
     assert queued(state=failing).summary.endswith("(back-off after 2 failures)")
 
 
+def test_a_queued_url_that_failed_before_names_its_last_failure() -> None:
+    before = row("retry", failure_kind="dns", reason="Domain name not found")
+    assert queued(attempts=[before]).summary.endswith(
+        "its site may be asked now; its last attempt: dns (Domain name not found)"
+    )
+    assert "last attempt" not in queued(attempts=[]).summary
+
+
 def test_a_failing_site_whose_time_has_come_is_not_backing_off() -> None:
     assert queued(state=site(not_before=NOW - 1, clock=SiteClock(NOW - 90, 0.0, 2))).verdict is Verdict.QUEUED
 

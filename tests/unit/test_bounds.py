@@ -148,6 +148,24 @@ CASES: list[tuple[str, dict[str, object], dict[str, object], str]] = [
         {},
         "1 of 2 sites is cooling; --delay lowers this",
     ),
+    # Without a page so far, the failures are what matters; those that only waited for their turn are none.
+    (
+        "politeness",
+        {
+            "counts": Counts(
+                admitted=2, sites_waiting=2, retries={"connect": 1, "dns": 2, "origin-held": 7}, outcomes={}
+            ),
+            "next_request_seconds": 10.0,
+        },
+        {},
+        "all 2 sites are cooling; next request in 10 s; no page yet, 3 attempts failed so far: 2 dns, 1 connect",
+    ),
+    (
+        "politeness",
+        {"counts": Counts(admitted=2, pages=1, sites_waiting=2, retries={"dns": 2}), "next_request_seconds": 10.0},
+        {},
+        "all 2 sites are cooling; next request in 10 s; --delay lowers this",
+    ),
     (
         "politeness",
         {"counts": COOLING, "next_request_seconds": 240.0},

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 import gossamer
+from gossamer.cli.running import print_end
 from gossamer.errors import UsageError
 from gossamer.frontier.store import Counts
 from gossamer.report.logs import JsonLines, LogFile
@@ -177,3 +178,26 @@ def test_the_summary_tells_failures_from_what_was_kept() -> None:
     assert summary.failures == {"dns": 4, "robots": 1}
     assert summary.pages_this_run == 3
     assert summary.queued == 5
+    assert summary.retries == {"busy": 3}
+
+
+def test_the_end_of_a_run_without_a_page_names_what_failed_so_far(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(counts: Counts) -> str:
+        summary = summarise(
+            counts,
+            stop_reason="interrupted",
+            data_directory="d",
+            run=1,
+            pages_before=0,
+            refused={},
+            duration_seconds=60.0,
+            cpu_seconds={},
+            restarts=0,
+            waits={},
+        )
+        assert print_end(summary, as_json=False) == 130
+        return capsys.readouterr().out
+
+    retries = {"connect": 1, "dns": 2, "origin-held": 3}
+    assert "\n  tried again       2 dns, 1 connect\n" in said(Counts(admitted=2, retries=retries))
+    assert "tried again" not in said(Counts(admitted=2, pages=1, outcomes={"page": 1}, retries=retries))

@@ -15,6 +15,7 @@ from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
 from gossamer.look.no_pages import first_failures
+from gossamer.report.pace import failures_of
 from gossamer.report.progress import Terminal
 from gossamer.report.resources import raise_descriptor_limit
 from gossamer.report.status import Summary
@@ -120,6 +121,8 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
     rows: dict[str, object] = {
         "pages": f"{summary.pages:,} ({summary.pages_this_run:,} in this run)",
         "other outcomes": _counts({"redirect": summary.outcomes["done"] - summary.pages} | summary.failures),
+        # Without a page, it matters what was in the way so far.
+        "tried again": "" if summary.pages else _counts(failures_of(summary.retries)),
         "not admitted": _counts(summary.refused),
         "still queued": f"{summary.queued:,}",
         "received": counted(summary.bytes, "byte"),

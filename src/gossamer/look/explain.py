@@ -27,7 +27,7 @@ from gossamer.look.refused_before import (
     words_of,
 )
 from gossamer.look.standings import RobotsAccess, robots_standing, site_standing
-from gossamer.look.wording import duration, moment, paused, times, what
+from gossamer.look.wording import HELD, duration, last_failure, moment, paused, times, what
 from gossamer.records import Reason, RobotsCopy
 from gossamer.run.data_directory import PausedBy
 from gossamer.units import counted
@@ -162,7 +162,7 @@ class _Case:
         if state is UrlState.LEASED:
             return self._leased()
         if ending is not None:
-            tries = sum(attempt.failure_kind not in _HELD for attempt in self.own)
+            tries = sum(attempt.failure_kind not in HELD for attempt in self.own)
             return _ended(ending, tries, self.evidence.settings.fetch.media_types)
         if state is UrlState.SPOOLED:
             segment = self.sighting.segment
@@ -194,7 +194,7 @@ class _Case:
             )
         held = self._held()
         cause = self._back_off()
-        wait = (held or self._wait(cause)) + self._unless_running()
+        wait = (held or self._wait(cause)) + last_failure(self.own) + self._unless_running()
         if self.evidence.paused_by is not None:
             pause = f"the crawl is {paused(self.evidence.paused_by)}"
             wait = f"{wait}; {pause}" if held or cause or self.site.is_busy else pause
@@ -378,8 +378,6 @@ def _ended(ending: Attempt, attempts: int, media_types: str) -> _Answer:
     return _Answer(Verdict.FAILED, f"failed{tries}: {what(ending)}{detail} on {when}{where}")
 
 
-#: Rows of leases that went back before anything was sent.
-_HELD = frozenset({Reason.ORIGIN_HELD, Reason.SERVER_ADDRESS})
 #: For those that end a lease; the words of the row itself follow.
 _REFUSALS = {
     Reason.ROBOTS: "robots.txt disallows it",

@@ -1,10 +1,23 @@
 """Times, numbers and outcomes as a person reads them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from gossamer.look.attempts import Attempt
 from gossamer.records import Reason
 from gossamer.run.data_directory import PausedBy
+
+#: Rows of leases that went back before anything was sent.
+HELD = frozenset({Reason.ORIGIN_HELD, Reason.SERVER_ADDRESS})
+
+
+def last_failure(attempts: Sequence[Attempt]) -> str:
+    """Of a URL that waits to be tried again; empty if its last attempt in the files did not fail."""
+    asked = [attempt for attempt in attempts if attempt.failure_kind not in HELD]
+    last = asked[-1] if asked else None
+    if last is None or last.failure_kind is None:
+        return ""
+    return f"; its last attempt: {what(last)}{f' ({last.reason})' if last.reason else ''}"
 
 
 def moment(when: datetime) -> str:

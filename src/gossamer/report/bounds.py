@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gossamer.report.board import State
+from gossamer.report.pace import failures_of
 from gossamer.report.sample import Bound, ProcessUse, Sample
 from gossamer.units import counted
 
@@ -203,11 +204,17 @@ def _politeness(sample: Sample, facts: BoundFacts) -> Bound | None:
     soon = sample.next_request_seconds
     # Of very many sites one is always about to be asked.
     when = "" if soon is None or soon < 1 else f"; next request in {_seconds(soon)}"
-    return Bound("politeness", f"{who}{when}{_why_cooling(soon, facts.delay_seconds)}")
+    return Bound("politeness", f"{who}{when}{_why_cooling(sample, facts.delay_seconds)}")
 
 
-def _why_cooling(soon: float | None, delay_seconds: float) -> str:
+def _why_cooling(sample: Sample, delay_seconds: float) -> str:
     """A site that is not asked for longer than the delay has a Crawl-delay, or has failed or was busy."""
+    soon, counts = sample.next_request_seconds, sample.counts
+    failures = failures_of(counts.retries)
+    if failures and not counts.pages and not counts.spooled:
+        # Nothing but failures so far: whoever has mistyped a name should see it now, not when all attempts are over.
+        kinds = ", ".join(f"{count:,} {reason}" for reason, count in failures.items())
+        return f"; no page yet, {counted(sum(failures.values()), 'attempt')} failed so far: {kinds}"
     if delay_seconds > 0 and (soon is None or soon <= delay_seconds + 1):
         return "; --delay lowers this"
     return " (a Crawl-delay, or a site that failed or was busy)"

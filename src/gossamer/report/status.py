@@ -21,6 +21,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pages_this_run: int
     outcomes: dict[str, int]
     """Finished URLs: `done`, `dropped`; and how often one was put back: `retry`."""
+    retries: dict[str, int]
+    """How often a URL was put back, by reason."""
     failures: dict[str, int]
     """Dropped URLs by reason."""
     refused: dict[str, int]
@@ -65,6 +67,7 @@ def summarise(
             "retry": sum(counts.retries.values()),
             "dropped": dropped,
         },
+        retries=dict(sorted(counts.retries.items())),
         failures=failures,
         refused=dict(sorted(refused.items())),
         admitted=counts.admitted,
