@@ -188,5 +188,12 @@ print(json.dumps({{entry.traceback[0].filename: entry.size for entry in found}})
     assert {file: size for file, size in ours.items() if size > MOST_IMPORTED_BYTES} == {}
 
 
+def test_a_crawl_loads_no_duckdb() -> None:
+    """It would take 25 MB of the leader's memory, and nobody asks it anything while a crawl runs."""
+    program = "import sys, gossamer.cli.crawl, gossamer.cli.resume; print('duckdb' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
+
+
 def _dotted(module: str) -> str:
     return f"gossamer/{module}".removesuffix(".py").removesuffix("/__init__").replace("/", ".")

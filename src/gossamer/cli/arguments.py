@@ -163,3 +163,9 @@ def _written_out(character: str) -> str:
 
 def print_row(name: str, value: object) -> None:
     print(f"  {name:<18}{printable(f'{value}')}")
+
+
+def at_least(flag: str, value: int | None, least: int) -> int | None:
+    if value is not None and value < least:
+        raise UsageError(f"{flag}: {value} makes no sense; give {least} or more")
+    return value

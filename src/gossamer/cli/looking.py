@@ -67,12 +67,6 @@ def page_condition(arguments: argparse.Namespace) -> tuple[str, list[object]]:
     return f" WHERE {' AND '.join(conditions)}" if conditions else "", parameters
 
 
-def at_least(flag: str, value: int | None, least: int) -> int | None:
-    if value is not None and value < least:
-        raise UsageError(f"{flag}: {value} makes no sense; give {least} or more")
-    return value
-
-
 def _host(text: str) -> str:
     """In the form that URLs have it: lower case, punycode."""
     found = canonicalise(f"http://{text}/", None, UrlSettings())

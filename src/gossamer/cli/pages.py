@@ -2,8 +2,8 @@
 
 import argparse
 
-from gossamer.cli.arguments import Parser
-from gossamer.cli.looking import add_crawl, add_page_filters, at_least, crawl_of, page_condition, telling_uncommitted
+from gossamer.cli.arguments import Parser, at_least
+from gossamer.cli.looking import add_crawl, add_page_filters, crawl_of, page_condition, telling_uncommitted
 from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.look.newest import newest_pages
 from gossamer.look.tables import Tables

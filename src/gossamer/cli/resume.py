@@ -5,8 +5,7 @@ from pathlib import Path
 
 from gossamer import layers
 from gossamer.cli import flags
-from gossamer.cli.arguments import Parser
-from gossamer.cli.looking import at_least
+from gossamer.cli.arguments import Parser, at_least
 from gossamer.cli.running import (
     add_crawl_flags,
     check_for_crawl,

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import shlex
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,6 @@ from gossamer.cli.flags import add_settings
 from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
-from gossamer.look.no_pages import first_failures
 from gossamer.report.pace import failures_of
 from gossamer.report.progress import Terminal
 from gossamer.report.resources import raise_descriptor_limit
@@ -111,6 +111,8 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
     is_at_limit = reason is StopReason.MAX_PAGES
     if has_failed:
         print("failed: no page was fetched, because no seed led to one")
+        # Loaded only now: it brings DuckDB, which would take 25 MB of the leader's memory all along.
+        first_failures = import_module("gossamer.look.no_pages").first_failures
         for url, words in first_failures(Path(summary.data_directory)):
             print(f"  {printable(url)}: {printable(words)}")
     elif is_at_limit and not summary.pages_this_run:

@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import get_args
 
-from gossamer.cli.arguments import Parser, printable
-from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of, telling_uncommitted
+from gossamer.cli.arguments import Parser, at_least, printable
+from gossamer.cli.looking import add_crawl, crawl_of, settings_of, telling_uncommitted
 from gossamer.cli.rows_output import add_format, check_format, write_rows
 from gossamer.errors import StoreUnavailable
 from gossamer.look.sites import Order, ask_store, joined, top_sites

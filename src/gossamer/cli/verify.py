@@ -7,8 +7,8 @@ import time
 
 import msgspec
 
-from gossamer.cli.arguments import Parser, print_row, printable
-from gossamer.cli.looking import add_crawl, at_least, crawl_of, settings_of
+from gossamer.cli.arguments import Parser, at_least, print_row, printable
+from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.errors import StoreUnavailable
 from gossamer.look.verify import Verification, verify
 from gossamer.look.verify_findings import EXAMPLES
