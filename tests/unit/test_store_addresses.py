@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.errors import UsageError
+from gossamer.frontier.stores.redis_pool import Address
 from gossamer.run.data_directory import DataDirectory, Frontier
 from gossamer.run.stores import StoreChoice, check_same_kind, store_endpoints
 
@@ -43,6 +44,13 @@ def test_an_invalid_address_is_refused_without_any_part_of_its_password(url: str
     assert "u:hunter" not in str(refused.value)
     assert "canary@" not in str(refused.value)
     assert "%2F" in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["redis://u:hunter/x@127.0.0.1/0", "redis://u:hunter#x@127.0.0.1/0"])
+def test_an_invalid_address_of_redis_is_refused_without_any_part_of_its_password(url: str) -> None:
+    with pytest.raises(UsageError, match="%2F") as refused:
+        Address(url, "me")
+    assert "hunter" not in str(refused.value)
 
 
 REDIS, POSTGRES = "redis://:hidden@127.0.0.1:7000/0", "postgresql://u:hidden@127.0.0.1/x"

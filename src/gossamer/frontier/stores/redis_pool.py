@@ -52,8 +52,12 @@ class Address:
         self.server = redacted(url)
         try:
             settings: dict[str, Any] = dict(parse_url(url))
-        except ValueError as error:
-            raise UsageError(f"{self.server} is not the address of a Redis server: {error}") from None
+        except ValueError:
+            # What it says of the URL may have a part of the password in it.
+            raise UsageError(
+                f"{self.server} is not the address of a Redis server: it is redis://USER:PASSWORD@HOST:PORT/DATABASE,"
+                " and in the password / is %2F, # is %23, ? is %3F, @ is %40"
+            ) from None
         unknown = settings.keys() - _URL_SETTINGS
         if unknown:
             raise UsageError(f"{self.server}: {', '.join(sorted(unknown))} cannot be set in the address")
