@@ -39,6 +39,51 @@ def copied(target: Path, *urls: str, seed_file: Path | None = None) -> list[str]
 # The copy
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("a.csv", "url,title\nhttps://a.example/,Home\nhttps://b.example/,Docs\n", "tail -n +2 a.csv | cut -d, -f1"),
+        ("a.csv", "\ufeffid;url\r\n1;http://127.0.0.1:8080/\r\n", "tail -n +2 a.csv | cut -d';' -f2"),
+        ("a.csv", "1,google.com\n2,example.org\n", "cut -d, -f2 a.csv"),
+        ("a b.tsv", "1\texample.org\n", "cut -f2 'a b.tsv'"),
+        ("a.csv", "# made today\nrank,domain\n\n1,a.example\n", "tail -n +3 a.csv | cut -d, -f2"),
+        ("a.csv", "URL\nhttps://a.example/\n", "tail -n +2 a.csv"),
+        ("a.csv.gz", "1,a.example\n2,b.example\n", "zcat a.csv.gz | cut -d, -f2"),
+    ],
+)
+def test_the_command_suggested_for_a_table_yields_exactly_its_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    with pytest.raises(UsageError) as refusal:
+        copied(tmp_path / "seeds", seed_file=Path(name))
+    suggested = str(refusal.value).partition("such as: ")[2]
+    assert suggested == f"{command} | gossamer crawl --seed-file - …"
+    out = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30).stdout
+    Path("list").write_text(out)
+    found = {line.split("/")[2] for line in copied(tmp_path / "seeds", seed_file=Path("list"))}
+    assert found == set(re.findall(r"[a-z]+\.(?:example|com|org)|127\.0\.0\.1:8080", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "url,source\nhttps://a.example/,https://b.example/\n",
+        'id,url\n1,"https://a.example/,x"\n',
+        "id,url\n1,https://a.example/,x\n",
+        "id,name\n1,Home\n",
+        "id;url,title\n1;https://a.example/,x\n",
+    ],
+)
+def test_a_table_whose_column_of_urls_is_not_certain_gets_no_concrete_command(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(UsageError, match="one URL or domain on each line") as refusal:
+        copied(tmp_path / "seeds", seed_file=tmp_path / "a.csv")
+    assert "-f" not in str(refusal.value).replace(str(tmp_path), "")
+    assert "tail" not in str(refusal.value)
+
+
 def test_what_was_typed_comes_first_then_the_file(tmp_path: Path) -> None:
     seed_file = tmp_path / "sites.txt"
     seed_file.write_text("c.example\n", "utf-8")

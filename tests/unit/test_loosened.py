@@ -105,8 +105,8 @@ def test_addresses_and_ports_that_are_allowed_now_keep_out_what_was_dropped_for_
     closed = Settings(fetch=FetchSettings(blocked_ports="22-24"))
     private = Settings(fetch=FetchSettings(blocked_ports="22-24", allow_private_addresses=True))
     ports = Settings(fetch=FetchSettings(blocked_ports="22 24"))
-    either: list[dict[Reason, int] | None] = [{}, None]
-    for refused in either:
+    counted: list[dict[Reason, int] | None] = [{}, None]
+    for refused in counted:
         assert lines(closed, private, refused=refused, dropped={"blocked-address": 1}) == [
             "allow_private_addresses is now on instead of off: 1 URL dropped for a blocked address or port stays out"
         ]

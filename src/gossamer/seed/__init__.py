@@ -2,6 +2,7 @@
 
     typed.py  what a person types as a URL: a host without a scheme gets https
     formats.py  files that are no list of seeds: UTF-16, archives, tables
+    table_advice.py  which command takes the URLs out of a table
     copy.py   what was typed and what the seed file holds, judged line by line and copied into the data directory
     load.py   the copy admitted to the store, batch by batch
 

@@ -6,13 +6,14 @@ import logging
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from gossamer.config import UrlSettings
 from gossamer.disk import sync
 from gossamer.errors import UsageError
-from gossamer.seed.formats import TABLE_ADVICE, is_table, what_is_no_text
+from gossamer.seed.formats import is_table, what_is_no_text
+from gossamer.seed.table_advice import table_advice
 from gossamer.seed.typed import with_scheme
 from gossamer.url import Refusal, RefusalReason, Url, canonicalise, redacted
 
@@ -25,6 +26,8 @@ _LONGEST_LINE_BYTES = 1 << 20
 _LOGGED_BAD_LINES = 20
 #: The first of these tell what kind of file it is.
 _LOOKED_AT_BYTES = 4096
+#: Of a table, below its first line: they tell which column has the URLs.
+_LOOKED_AT_LINES = 20
 _GZIP_MAGIC = b"\x1f\x8b"
 _STDIN = 0
 
@@ -83,11 +86,14 @@ def _typed_seeds(urls: Sequence[str], settings: UrlSettings) -> Iterator[Url]:
 
 def _file_seeds(file: str, settings: UrlSettings) -> Iterator[Url]:
     seeds = bad_lines = 0
-    for number, line in enumerate(_lines(file), start=1):
+    lines = _lines(file)
+    for number, line in enumerate(lines, start=1):
         try:
             text = line.decode()
             if not seeds and not bad_lines and is_table(text):
-                raise UsageError(f"{file}, line {number}: {text.strip()!r:.100} is a line of a table; {TABLE_ADVICE}")
+                below = [line.decode(errors="replace") for line in islice(lines, _LOOKED_AT_LINES)]
+                advice = table_advice(file, number, [text, *filter(str.strip, below)])
+                raise UsageError(f"{file}, line {number}: {text.strip()!r:.100} is a line of a table; {advice}")
             url = read_seed(text, settings)
         except UnicodeDecodeError:
             url = Refusal(RefusalReason.NOT_A_URL, "it is not UTF-8")

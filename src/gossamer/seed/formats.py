@@ -2,11 +2,6 @@
 
 import re
 
-TABLE_ADVICE = (
-    "give a file with one URL or domain on each line and no header, such as: cut -d, -f2 FILE | tail -n +2 |"
-    " gossamer crawl --seed-file - …"
-)
-
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: Two fields or a quoted one, where neither a scheme nor a path before it says that the comma is part of a URL; or the
 #: name of a column alone.
