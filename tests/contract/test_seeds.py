@@ -39,6 +39,20 @@ def copied(target: Path, *urls: str, seed_file: Path | None = None) -> list[str]
 # The copy
 
 
+def test_a_typed_seed_that_is_the_name_of_a_file_is_answered_with_seed_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("seeds.txt").write_text("a.example\n")
+    Path("my seeds").write_text("a.example\n")
+    for typed, shown in (("seeds.txt", "seeds.txt"), ("./seeds.txt", "./seeds.txt"), ("my seeds", "'my seeds'")):
+        with pytest.raises(UsageError, match=f"is a file here; .* give --seed-file {re.escape(shown)};"):
+            copied(tmp_path / "seeds", typed)
+    assert copied(tmp_path / "seeds", "https://seeds.txt", "a.txt") == ["https://seeds.txt/", "https://a.txt/"]
+    with pytest.raises(UsageError, match="is no seed"):
+        copied(tmp_path / "seeds", "x" * 5000 + "/\0")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "command"),
     [

@@ -4,6 +4,7 @@ import gzip
 import io
 import logging
 import os
+import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -76,12 +77,26 @@ def read_seed(text: str, settings: UrlSettings) -> Url | Refusal | None:
 
 def _typed_seeds(urls: Sequence[str], settings: UrlSettings) -> Iterator[Url]:
     for text in urls:
+        if _is_file(text):
+            raise UsageError(
+                f"{text!r:.200} is a file here; to take the seeds from it, give --seed-file {shlex.quote(text):.200};"
+                " if it is meant as a site, write it with https://"
+            )
         url = read_seed(text, settings)
         if not isinstance(url, Url):
             detail = "it is empty" if url is None else url.detail
             shown = redacted(text)
             raise UsageError(f"{shown!r:.200} is no seed: {detail}; give a URL or a domain such as example.org")
         yield url
+
+
+def _is_file(text: str) -> bool:
+    if "://" in text:
+        return False
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or a null byte in it
+        return False
 
 
 def _file_seeds(file: str, settings: UrlSettings) -> Iterator[Url]:
