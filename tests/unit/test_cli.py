@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from gossamer import layers
+from gossamer.cli.flags import HINTS
 from gossamer.cli.main import COMMANDS, command_parser, main
 
 
@@ -101,9 +102,9 @@ def test_the_nearest_flag_is_offered(run: Run) -> None:
         ("--dealy", "--delay"),
         ("--seed", "--seed-file"),
         ("--num-fetcher", "--num-fetcher-processes"),
-        ("--user-agent", None),
-        ("--depth", None),
-        ("--threads", None),
+        ("--tor", None),
+        ("-l", None),
+        ("-x", None),
     ],
 )
 def test_a_flag_is_suggested_only_when_it_is_close(run: Run, flag: str, nearest: str | None) -> None:
@@ -120,6 +121,24 @@ def test_a_flag_is_suggested_only_when_it_is_close(run: Run, flag: str, nearest:
         (["resume", "--data-dir", "d"], "`gossamer resume DIR`"),
         (["crawl", "--resume", "d"], "`gossamer resume DIR`"),
         (["crawl", "a.test", "--max-workers=9"], "use --fetcher-workers N"),
+        (["crawl", "a.test", "--depth", "2"], "use --max-depth N"),
+        (["crawl", "a.test", "--limit=2"], "use --max-pages N"),
+        (["crawl", "a.test", "--output", "x"], "--data-dir DIR"),
+        (["crawl", "a.test", "-o", "x"], "--data-dir DIR"),
+        (["crawl", "a.test", "--threads", "4"], "use --fetcher-workers N"),
+        (["crawl", "a.test", "--workers", "4"], "use --fetcher-workers N"),
+        (["crawl", "a.test", "--concurrency", "4"], "use --fetcher-workers N"),
+        (["crawl", "a.test", "--user-agent", "x"], "--email and --contact"),
+        (["crawl", "a.test", "--wait", "2"], "use --delay DURATION"),
+        (["crawl", "--seeds", "x"], "use --seed-file FILE"),
+        (["crawl", "a.test", "--ignore-robots"], "robots.txt is always obeyed"),
+        (["crawl", "a.test", "--max-size=1MB"], "--max-body SIZE"),
+        (["resume", "d", "--max-bytes=1MB"], "--max-body SIZE"),
+        (["crawl", "a.test", "--max-time", "1h"], "use --max-duration DURATION"),
+        (["resume", "d", "--timeout", "9"], "use --fetch-timeout DURATION"),
+        (["resume", "d", "-v"], "use --log-level debug"),
+        (["crawl", "a.test", "--verbose"], "use --log-level debug"),
+        (["crawl", "a.test", "--allowed-domains", "a.test"], "use --scope seeds"),
         (["crawl", "a.test", "--redis-host", "h"], "--store redis://"),
         (["crawl", "a.test", "--redis-port", "1"], "--store redis://"),
         (["crawl", "a.test", "--redis-db=1"], "--store redis://"),
@@ -131,6 +150,12 @@ def test_a_flag_of_another_program_is_answered_with_ours(run: Run, arguments: li
     assert hint in said
     assert "did you mean" not in said
     assert "hidden" not in said
+
+
+def test_every_flag_that_a_hint_names_exists() -> None:
+    known = {flag for command in ("crawl", "resume") for flag in command_parser(command)._option_string_actions}
+    named = {flag for hint in HINTS.values() for flag in re.findall(r"--[a-z-]+", hint)}
+    assert named <= known
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ class Parser(argparse.ArgumentParser):
         if not flag.startswith("-"):
             self.error(f"unknown argument {redacted(unknown.removeprefix(_PROTECTED))!r}")
         hint = self.hints.get(flag)
-        nearest = closest(flag, self._option_string_actions)
+        # Every letter is one mistake away from every other.
+        nearest = closest(flag, self._option_string_actions) if flag.startswith("--") else None
         self.error(
             f"unknown argument {flag!r}" + (f": {hint}" if hint else f", did you mean {nearest}?" if nearest else "")
         )

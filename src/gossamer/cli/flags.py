@@ -14,11 +14,33 @@ from gossamer.units import DURATION_EXAMPLES, SIZE_EXAMPLES
 
 DEFAULT_FILE = "gossamer.toml"
 
-#: What other crawlers, and other commands of this one, call things.
+_DATA = "a crawl writes into its data directory, `gossamer crawl --data-dir DIR`; `gossamer export` writes its pages"
+_REQUESTS = "use --fetcher-workers N, the requests at once of each fetcher process"
+_SIZE = "there is no limit for the size of a crawl; --max-body SIZE limits each page, --max-pages N their number"
+_VERBOSE = "use --log-level debug; the log files are in the data directory"
 _REDIS = "the frontier's server is one URL: --store redis://[:PASSWORD@]HOST:PORT/DB, or GOSSAMER_STORE"
+#: What to use instead of the flags of other crawlers, and of other commands of this one.
 HINTS = {
     "--resume": "to continue a crawl, use `gossamer resume DIR`",
-    "--max-workers": "use --fetcher-workers N, the requests at once of each fetcher process",
+    "--max-workers": _REQUESTS,
+    "--workers": _REQUESTS,
+    "--threads": _REQUESTS,
+    "--concurrency": _REQUESTS,
+    "--depth": "use --max-depth N",
+    "--limit": "use --max-pages N",
+    "--max-time": "use --max-duration DURATION",
+    "--max-size": _SIZE,
+    "--max-bytes": _SIZE,
+    "--timeout": "use --fetch-timeout DURATION for a request, or --max-duration DURATION for the crawl",
+    "--wait": "use --delay DURATION",
+    "--user-agent": "it is made of --email and --contact, which say who is asking",
+    "--ignore-robots": "robots.txt is always obeyed; there is no flag against that",
+    "--allowed-domains": "use --scope seeds, which stays on the sites of the seeds, or --include PATTERN",
+    "--seeds": "use --seed-file FILE, or give URLs without a flag",
+    "--output": _DATA,
+    "-o": _DATA,
+    "--verbose": _VERBOSE,
+    "-v": _VERBOSE,
     "--redis-host": _REDIS,
     "--redis-port": _REDIS,
     "--redis-db": _REDIS,
