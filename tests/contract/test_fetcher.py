@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -922,6 +923,29 @@ def test_an_internal_error_at_one_url_ends_nothing_else(tmp_path: Path, caplog: 
     assert counts.pages > 40
     assert fetcher.statistics().errors == bench.settings.politeness.max_attempts
     assert caplog.text.count("ValueError: not \udcff foreseen") == fetcher.statistics().errors
+    (last,) = [outcome for outcome in bench.parser.outcomes if outcome.result is Result.DROPPED]
+    assert (last.lease.url, last.detail) == (poison, r"ValueError: not \udcff foreseen")
+
+
+def test_an_internal_error_whose_text_is_not_valid_ends_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, PLAIN, settings_with(), ModelStore(SLOTS))
+    poison = "http://s3.test/"
+    # The log of a test goes through channels that take valid text only.
+    monkeypatch.setattr(logging.getLogger("gossamer.fetch"), "disabled", True)
+
+    def fails(url: Url) -> Failure | None:
+        if url.text == poison:
+            raise ValueError("not \udcff foreseen")
+        return None
+
+    async def run() -> Counts:
+        async with bench.running():
+            await bench.seed()
+            return await bench.crawl(bench.fetcher(client=FaultyClient(bench.client, fails)))
+
+    assert asyncio.run(run()).outcomes["internal-error"] == 1
     (last,) = [outcome for outcome in bench.parser.outcomes if outcome.result is Result.DROPPED]
     assert (last.lease.url, last.detail) == (poison, r"ValueError: not \udcff foreseen")
 
