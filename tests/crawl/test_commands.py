@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli.main import main
+from gossamer.config import Settings
+from gossamer.run.data_directory import DataDirectory
 from tests.crawl.conftest import Crawls
 
 
@@ -66,7 +68,22 @@ def test_bad_input_is_named_and_leaves_nothing_behind(
 
 def test_what_is_no_crawl_cannot_be_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "holds no crawl" in refused(capsys, "resume", str(tmp_path))
-    assert "holds no crawl" in refused(capsys, "resume", str(tmp_path / "nowhere"))
+    assert "does not exist" in refused(capsys, "resume", str(tmp_path / "nowhere"))
+
+
+def test_a_directory_above_a_crawl_is_answered_with_that_crawl(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DataDirectory(tmp_path / "crawl").create()
+    DataDirectory(tmp_path / "crawl").write_settings(Settings())
+    for command in ("status", "resume", "pages"):
+        assert f"holds no crawl: there is no crawl.toml in it; did you mean {tmp_path / 'crawl'}?" in refused(
+            capsys, command, str(tmp_path)
+        )
+        assert "does not exist" in refused(capsys, command, str(tmp_path / "nowhere"))
+    DataDirectory(tmp_path / "other").create()
+    DataDirectory(tmp_path / "other").write_settings(Settings())
+    assert "did you mean" not in refused(capsys, "status", str(tmp_path))
 
 
 def test_what_is_fixed_cannot_change_at_a_resume(small_web: Crawls, capsys: pytest.CaptureFixture[str]) -> None:

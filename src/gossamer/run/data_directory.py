@@ -159,10 +159,16 @@ class DataDirectory:
         try:
             return layers.toml_layer(tomllib.loads(self.settings_file.read_text("utf-8")), str(self.settings_file))
         except FileNotFoundError:
-            message = f"{str(self.root)!r} holds no crawl: there is no crawl.toml in it; start one with gossamer crawl"
-            raise UsageError(message) from None
+            raise UsageError(self._no_crawl()) from None
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{str(self.settings_file)!r} cannot be read: {error}") from None
+
+    def _no_crawl(self) -> str:
+        if not self.root.exists():
+            return f"{str(self.root)!r} does not exist; start a crawl with gossamer crawl"
+        words = f"{str(self.root)!r} holds no crawl: there is no crawl.toml in it"
+        below = [path.parent for path in self.root.glob("*/crawl.toml")]
+        return f"{words}; did you mean {below[0]}?" if len(below) == 1 else f"{words}; start one with gossamer crawl"
 
     def write_settings(self, settings: Settings) -> None:
         lines = ["# The settings of this crawl. `gossamer resume` reads them, and writes what it was given anew."]
