@@ -106,6 +106,13 @@ def test_a_resume_at_its_limit_says_so_and_more_pages_go_on_from_there(small_web
     assert small_web.resume()["pages"] == 8
 
 
+def test_a_resume_with_nothing_queued_says_so_and_what_one_can_do(small_web: Crawls) -> None:
+    small_web.crawl("--max-depth=0")
+    done = said("resume", str(small_web.data), "--more-pages=5", code=0)
+    assert "nothing to do: no URL is queued; for more pages, start a new crawl" in done
+    assert "done: " not in done
+
+
 @pytest.mark.parametrize("flags", [["--more-pages=0"], ["--more-pages=3", "--max-pages=9"]])
 def test_more_pages_is_a_number_and_the_only_limit(small_web: Crawls, flags: list[str]) -> None:
     small_web.crawl("--max-pages=1")

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     take_exclusions(data, exclusions)
     resuming = Resuming(data, before, settings, more_pages=arguments.more_pages)
     summary = run_crawl(data, settings, quiet=arguments.quiet, begin=resuming.begin)
-    return print_end(summary, as_json=arguments.json)
+    return print_end(summary, as_json=arguments.json, had_nothing_to_do=resuming.has_nothing_to_do)
 
 
 def _readable_exclusions(data: DataDirectory) -> Exclusions:

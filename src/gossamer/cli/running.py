@@ -100,7 +100,7 @@ def run_crawl(data: DataDirectory, settings: Settings, *, quiet: bool = False, b
             return runner.run(leader.run())
 
 
-def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> int:
+def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True, had_nothing_to_do: bool = False) -> int:
     """Data to stdout; the exit code says whether there is more to do."""
     reason = StopReason(summary.stop_reason)
     has_failed = reason is StopReason.EXHAUSTED and not summary.pages
@@ -118,6 +118,8 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True) -> 
     elif is_at_limit and not summary.pages_this_run:
         has = counted(summary.pages, "page")
         print(f"nothing to do: the crawl has {has}, and --max-pages counts those of all runs")
+    elif had_nothing_to_do and reason is StopReason.EXHAUSTED:
+        print("nothing to do: no URL is queued; for more pages, start a new crawl with more seeds or wider rules")
     else:
         print(_WORDS[reason])
     rows: dict[str, object] = {

@@ -9,6 +9,7 @@ from gossamer.frontier.refused_links import RefusedLinksReader
 from gossamer.frontier.store import Counts
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.loosened import ADVICE, Rules, loosened
+from gossamer.seed.load import is_loaded
 
 
 class Resuming:
@@ -19,12 +20,15 @@ class Resuming:
         self._before = before
         self._settings = settings
         self._more_pages = more_pages
+        self.has_nothing_to_do = False
+        """Whether every URL was finished when the run began."""
 
     def begin(self, counts: Counts, say: Callable[[str], None]) -> Settings:
         """The settings of this run, written to crawl.toml for the next one.
 
         `--more-pages` becomes a `max_pages` over all runs: a run that is interrupted and resumed has the same goal.
         """
+        self.has_nothing_to_do = counts.admitted == counts.finished and is_loaded(self._data.seeds)
         settings = self._settings
         if self._more_pages is not None:
             limit = counts.pages + self._more_pages
