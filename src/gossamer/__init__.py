@@ -49,7 +49,8 @@ dashboard (`report/dashboard/`) show it. `report/diagnosis.py` is loaded when so
 `config.py` holds every setting, `setting_types.py` the kinds of values that they have; `layers.py` reads them from
 files, environment and flags, with the units of `units.py` and the suggestions of `spelling.py`. `patterns.py` compiles
 those that are patterns, `endings.py` says which endings of paths are skipped by default. `errors.py` is what can go
-wrong with us, `disk.py` brings files to the disk. `cli/` is the command line.
+wrong with us, `invocation.py` how the program was called, `disk.py` brings files to the disk. `cli/` is the command
+line.
 
 `testing/` is what we ship for tests and no crawl needs: `testing/web/` is a web that is known before it is crawled,
 with hostile sites; `testing/audit/` judges a crawl of it by the server's log; `testing/stores/` has a model of the

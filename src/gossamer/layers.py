@@ -26,7 +26,7 @@ from gossamer.url import redacted
 _PLACEHOLDERS = {Kind.DURATION: "DURATION", Kind.SIZE: "SIZE", Kind.PATTERNS: "PATTERN"}
 
 #: Environment variables with our prefix that are not settings: the launcher and the tests read them.
-RESERVED_VARIABLES = re.compile(r"GOSSAMER_(PYTHON|TEST_\w+)")
+RESERVED_VARIABLES = re.compile(r"GOSSAMER_(PYTHON|COMMAND|TEST_\w+)")
 
 
 class Setting(msgspec.Struct, frozen=True):

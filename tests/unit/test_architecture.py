@@ -23,6 +23,7 @@ LEVELS: list[set[str]] = [
         "config",
         "disk",
         "endings",
+        "invocation",
         "layers",
         "patterns",
         "setting_types",

@@ -44,7 +44,7 @@ case "$*" in
     *"-m ruff check"*) echo "lint says no"; exit 1 ;;
     *"-m pytest"*) echo "===== 3 passed, 1 skipped in 0.12s =====" ;;
     *"-m gossamer.testing.servers"*) echo "Valkey 9.1.2" ;;
-    *"-m gossamer"*) shift 3; echo "program:$*" ;;
+    *"-m gossamer"*) shift 3; echo "program:$*"; echo "$GOSSAMER_COMMAND" >"$CALLS.command" ;;
 esac
 """
 
@@ -180,6 +180,15 @@ def test_the_second_run_calls_nothing_but_the_program(checkout: Checkout) -> Non
     run = checkout.run("status")
     assert (run.code, run.out, run.err) == (0, "program:status\n", "")
     assert run.calls == "-P -m gossamer status\n"
+
+
+@pytest.mark.parametrize("called", ["./gossamer", "a checkout/gossamer"])
+def test_the_program_is_told_how_it_was_called(checkout: Checkout, tmp_path: Path, called: str) -> None:
+    checkout.python()
+    words, environment = checkout.command(called, "x")
+    where = checkout.root if called == "./gossamer" else tmp_path
+    subprocess.run(words, env=environment, cwd=where, capture_output=True, check=True, timeout=PATIENCE_SECONDS)
+    assert checkout.calls.with_suffix(".command").read_text() == f"{called}\n"
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox", "ksh", "zsh"])

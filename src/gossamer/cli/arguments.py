@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from unicodedata import category
 
 from gossamer.errors import UsageError
+from gossamer.invocation import command
 from gossamer.spelling import closest
 from gossamer.units import DURATION_EXAMPLES, read_seconds
 from gossamer.url import redacted
@@ -38,7 +39,9 @@ class Parser(argparse.ArgumentParser):
         self._hidden: dict[argparse.Action, str | None] = {}
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}{' See' if message.endswith('?') else '; see'} {self.prog} --help")
+        raise UsageError(
+            f"{message}{' See' if message.endswith('?') else '; see'} {command(*self.prog.split()[1:], '--help')}"
+        )
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         self._given.clear()

@@ -1,7 +1,6 @@
 """`gossamer demo`: a crawl of a simulated web, to see what a crawl is. Needs no network and no settings."""
 
 import argparse
-import shlex
 import time
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from gossamer.cli.arguments import Parser, duration, print_row, printable
 from gossamer.cli.running import add_quiet, print_end, run_crawl
 from gossamer.config import FetchSettings, IdentitySettings, PolitenessSettings, RunSettings, Settings
 from gossamer.errors import UsageError
+from gossamer.invocation import command
 from gossamer.look.tables import Tables
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.stop import StopReason
@@ -79,15 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
     print_row("shortest gap", f"{judged.counts.shortest_gap_seconds or 0:.3f} s between two requests to one site")
     print_row("verdict", judged.verdict)
     print("\nwhat to try next")
-    command = "./gossamer" if Path("gossamer").is_file() else "gossamer"
-    where = shlex.quote(str(data.root))
-    print(f"  {command} status {where}")
-    print(f'  {command} sql {where} "{SUGGESTED_QUERY}"')
+    where = str(data.root)
+    print(f"  {command('status', where)}")
+    print(f'  {command("sql", where)} "{SUGGESTED_QUERY}"')
     for url in shown[:1]:
-        print(f"  {command} show {where} {shlex.quote(printable(url))}")
-        print(f"  {command} explain {where} {shlex.quote(printable(url))}")
-    print(f"  {command} crawl https://example.org --email you@example.org --scope seeds --max-pages 20")
-    print(f"  {command} crawl --help")
+        print(f"  {command('show', where, printable(url))}")
+        print(f"  {command('explain', where, printable(url))}")
+    print(f"  {command('crawl')} https://example.org --email you@example.org --scope seeds --max-pages 20")
+    print(f"  {command('crawl', '--help')}")
     return code
 
 

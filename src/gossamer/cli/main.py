@@ -10,6 +10,7 @@ from types import ModuleType
 
 from gossamer.cli.arguments import Parser, printable
 from gossamer.errors import GossamerError, UsageError
+from gossamer.invocation import command
 from gossamer.spelling import closest
 from gossamer.url import redacted
 
@@ -64,10 +65,10 @@ def _no_command(word: str) -> str:
     if word in {"-h", "--help", "--version"}:
         overview().read([word])
     if word.startswith("-"):
-        raise UsageError(f"unknown argument {word.partition('=')[0]!r}: a command comes first; see gossamer --help")
+        raise UsageError(f"unknown argument {word.partition('=')[0]!r}: a command comes first; see {command('--help')}")
     nearest = closest(word, COMMANDS)
     suggestion = f", did you mean {nearest}? See" if nearest else "; see"
-    raise UsageError(f"unknown command {redacted(word)!r}{suggestion} gossamer --help")
+    raise UsageError(f"unknown command {redacted(word)!r}{suggestion} {command('--help')}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overview().print_help(sys.stderr)
         return 2
     try:
-        command = given[0] if given[0] in COMMANDS else _no_command(given[0])
-        code = int(command_module(command).run(command_parser(command).read(given[1:])))
+        name = given[0] if given[0] in COMMANDS else _no_command(given[0])
+        code = int(command_module(name).run(command_parser(name).read(given[1:])))
         sys.stdout.flush()
     except GossamerError as error:
         print(f"gossamer: {printable(str(error))}", file=sys.stderr)

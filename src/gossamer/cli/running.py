@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +14,7 @@ from gossamer.cli.flags import add_settings
 from gossamer.config import Settings
 from gossamer.errors import UsageError
 from gossamer.frontier.admission import parse_exclusions
+from gossamer.invocation import command
 from gossamer.report.pace import failures_of
 from gossamer.report.progress import Terminal
 from gossamer.report.resources import raise_descriptor_limit
@@ -132,11 +132,11 @@ def print_end(summary: Summary, *, as_json: bool, is_resumable: bool = True, had
         "received": counted(summary.bytes, "byte"),
         "took": f"{summary.duration_seconds:.1f} s, CPU seconds: {_counts(summary.cpu_seconds)}",
         "waited": ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in summary.waits.items() if count),
-        "look into it": f"gossamer status {shlex.quote(summary.data_directory)}",
+        "look into it": command("status", summary.data_directory),
     }
     if is_resumable and summary.queued:
         more = " --more-pages N" if is_at_limit else ""
-        rows["go on with"] = f"gossamer resume {shlex.quote(summary.data_directory)}{more}"
+        rows["go on with"] = f"{command('resume', summary.data_directory)}{more}"
     for name, value in rows.items():
         if value != "":
             print_row(name, value)

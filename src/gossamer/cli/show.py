@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shlex
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,6 +14,7 @@ from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.cli.url import base_url
 from gossamer.config import Settings
 from gossamer.errors import GossamerError, UsageError
+from gossamer.invocation import command
 from gossamer.look.attempts import Attempt
 from gossamer.look.shown import Shown, find_shown, read_shown
 from gossamer.look.wording import moment
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     url = base_url(arguments.url, settings.url, source="URL")
     shown = find_shown(data.root, url.text)
     if shown is None:
-        why = shlex.join(["gossamer", "explain", str(data.root), url.text])
+        why = command("explain", str(data.root), url.text)
         raise GossamerError(f"{url.text}: nothing that is committed is about it; ask why: {why}")
     if arguments.raw:
         _write_body(_needed(read_shown(data.root, shown), shown), settings, is_encoded=arguments.encoded)

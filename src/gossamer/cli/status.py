@@ -12,6 +12,7 @@ from gossamer.cli.arguments import Parser, duration, print_row, printable
 from gossamer.cli.looking import add_crawl, crawl_of, settings_of
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
+from gossamer.invocation import command
 from gossamer.look.status import Progress, Status, look
 from gossamer.look.wording import paused
 from gossamer.records import Reason
@@ -158,7 +159,7 @@ def _state(status: Status) -> str:
         if not progress.pages:
             return f"is done and has no page: nothing is left to fetch{run}"
         return f"is done: everything that was admitted is fetched{run}"
-    resume = f"go on with: gossamer resume {printable(status.data_directory)}"
+    resume = f"go on with: {printable(command('resume', status.data_directory))}"
     if status.max_pages and progress.pages >= status.max_pages:
         return f"has the pages that max_pages allows, {status.max_pages:,}{run}; {resume} --more-pages N"
     return f"is not running{run}; {resume}"

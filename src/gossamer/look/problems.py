@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from gossamer.frontier.stores.examination import Verdict
+from gossamer.invocation import command
 from gossamer.look.doctor import Checkup
 from gossamer.look.processes import PATIENCE_SECONDS, ProcessSeen
 from gossamer.look.wording import duration
@@ -68,7 +69,7 @@ def _of_run(checkup: Checkup) -> Iterator[Problem]:
     if checkup.stragglers:
         yield _wrong(
             f"the leader of the crawl is gone; of its other processes {checkup.stragglers} are still there, and leave"
-            f" within some seconds: then go on with gossamer resume {checkup.data_directory}"
+            f" within some seconds: then go on with {command('resume', checkup.data_directory)}"
         )
     if checkup.refusal:
         yield _wrong(f"the processes were not asked for a diagnosis: {checkup.refusal}")

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from gossamer.config import Settings
 from gossamer.errors import GossamerError, StoreUnavailable, UsageError
+from gossamer.invocation import command
 from gossamer.look.status import reading
 from gossamer.look.tables import TABLES, Tables
 from gossamer.look.verify_archive import Damage, read_archive
@@ -150,7 +151,7 @@ def _commit_records(root: Path) -> list[CommitRecord]:
         if any(file.is_complete and (root / file.path).exists() for file in record.files):
             raise UsageError(
                 f"the last run was killed during a commit, and its files are between two states;"
-                f" complete the commit first: gossamer resume {root}"
+                f" complete the commit first: {command('resume', str(root))}"
             )
         found.append(record)
     return found

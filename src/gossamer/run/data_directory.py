@@ -34,6 +34,7 @@ from gossamer.config import Settings
 from gossamer.disk import sync
 from gossamer.errors import GossamerError, UsageError
 from gossamer.frontier.admission import Exclusions, parse_exclusions
+from gossamer.invocation import command
 from gossamer.report.resources import started
 
 #: Settings that say what the frontier's entries mean: with other values, what is stored would mean something else.
@@ -151,7 +152,7 @@ class DataDirectory:
 
     def _refusal(self) -> str:
         if self.settings_file.exists():
-            return f"{str(self.root)!r} holds a crawl already; go on with it: gossamer resume {self.root}"
+            return f"{str(self.root)!r} holds a crawl already; go on with it: {command('resume', str(self.root))}"
         return f"--data-dir: {str(self.root)!r} is not empty and holds no crawl; name another directory"
 
     def read_settings(self) -> layers.Layer:

@@ -20,6 +20,7 @@ from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable
 from gossamer.frontier.politeness import LONGEST_HOLD_SECONDS
 from gossamer.frontier.store import Counts
+from gossamer.invocation import command
 from gossamer.report.board import Board
 from gossamer.report.counters import slot
 from gossamer.report.logs import LogFile
@@ -224,7 +225,7 @@ class Leader:
                 return await _counts(workshop)
         except TimeoutError:
             raise StoreUnavailable(
-                f"stopped while the store does not answer; nothing is lost: gossamer resume {self._data.root}"
+                f"stopped while the store does not answer; nothing is lost: {command('resume', str(self._data.root))}"
                 " when it is back"
             ) from None
 
