@@ -7,6 +7,7 @@ frontier and real files.
 import asyncio
 import gzip
 import json
+import shutil
 import sys
 import time
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from gossamer.cli.explain import rows as rows_of
-from gossamer.cli.main import command_module, command_parser
+from gossamer.cli.main import command_module, command_parser, main
 from gossamer.config import (
     FetchSettings,
     IdentitySettings,
@@ -917,6 +918,34 @@ def test_a_page_is_shown_with_facts_headers_and_text_and_nothing_of_it_steers_th
         "  Two.",
     ):
         assert line in out.splitlines()
+
+
+def test_a_page_whose_archived_answer_is_damaged_is_shown_with_facts_and_text(
+    crawled: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(crawled.data.root, root)
+    for path in (root / "warc").iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+
+    def shown(*flags: str) -> tuple[int, str, str]:
+        return main(["show", str(root), "https://page.example/", *flags]), *capsys.readouterr()
+
+    code, out, err = shown()
+    assert (code, err) == (1, "")
+    lines = out.splitlines()
+    assert any(line.split() == ["fetch_status", "200"] for line in lines)
+    answer = lines.index("answer")
+    assert "cannot be read" in lines[answer + 1]
+    assert lines[answer + 2].startswith("text (")
+    assert "  One." in lines
+    code, out, err = shown("--json")
+    found = json.loads(out)
+    assert (code, err, found["archived"], found["page"]["fetch_status"]) == (1, "", None, 200)
+    assert "cannot be read" in found["archive_error"]
+    code, out, err = shown("--raw")
+    assert (code, out) == (1, "")
+    assert "cannot be read" in err
 
 
 def test_any_spelling_of_a_url_is_shown(asking: Asking) -> None:

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ answers the latest is shown. Only what is committed is seen, while the crawl run
 With --raw nothing but the body is written to standard output, as a file would hold it: its content encoding is undone,
 unless --encoded is given too.
 
-exit codes: 0 shown, 1 nothing is there, 2 bad usage"""
+exit codes: 0 shown, 1 nothing is there, or its answer cannot be read (the rest is shown), 2 bad usage"""
 
 #: Columns that repeat the URL, or have a place of their own below.
 _LEFT_OUT = ("url", "text", "main_text", "crawl", "subset", "warc_record_id", "warc_segment")
@@ -58,13 +59,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.raw:
         _write_body(_needed(read_shown(data.root, shown), shown), settings, is_encoded=arguments.encoded)
     else:
-        answer = read_shown(data.root, shown)
+        answer, error = _read(data.root, shown)
         if arguments.json:
             # In ASCII: texts of the web could steer a terminal as JSON too.
-            print(json.dumps(msgspec.to_builtins(_object(shown, answer))))
+            print(json.dumps(msgspec.to_builtins(_object(shown, answer, error))))
         else:
-            _print(shown, answer)
+            _print(shown, answer, error)
+        return 0 if error is None else GossamerError.exit_code
     return 0
+
+
+def _read(root: Path, shown: Shown) -> tuple[Answer | None, str | None]:
+    """The answer, and why it cannot be read: what the tables have is shown in any case."""
+    try:
+        return read_shown(root, shown), None
+    except GossamerError as error:
+        return None, str(error)
 
 
 def _needed(answer: Answer | None, shown: Shown) -> Answer:
@@ -94,7 +104,7 @@ def _write_body(answer: Answer, settings: Settings, *, is_encoded: bool) -> None
 _CODING = b"content-encoding"
 
 
-def _object(shown: Shown, answer: Answer | None) -> dict[str, Any]:
+def _object(shown: Shown, answer: Answer | None, error: str | None) -> dict[str, Any]:
     archived = None
     if answer is not None:
         archived = {
@@ -111,10 +121,11 @@ def _object(shown: Shown, answer: Answer | None) -> dict[str, Any]:
         "attempt": shown.attempt,
         "place": shown.place,
         "archived": archived,
+        "archive_error": error,
     }
 
 
-def _print(shown: Shown, answer: Answer | None) -> None:
+def _print(shown: Shown, answer: Answer | None, error: str | None) -> None:
     print(printable(shown.url))
     rows = dict(_page_rows(shown.page) if shown.page is not None else _attempt_rows(shown.attempt))
     if shown.answers > 1:
@@ -134,6 +145,9 @@ def _print(shown: Shown, answer: Answer | None) -> None:
         _print_lines(answer.status_line.decode("latin-1"))
         for header, content in answer.headers:
             _print_lines(f"{header.decode('latin-1')}: {content.decode('latin-1')}")
+    if error is not None:
+        print("answer")
+        _print_lines(error)
     text = None if shown.page is None else shown.page["text"]
     if text is not None:
         print(f"text ({counted(len(text), 'character')})")
