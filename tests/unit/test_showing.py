@@ -110,3 +110,6 @@ def test_a_taken_port_is_said_for_both_addresses_with_the_one_that_is_used(tmp_p
     if not quiet:
         assert f"dashboard: http://127.0.0.1:{used[0]}/#token=" in said
         assert f"metrics: http://127.0.0.1:{used[1]}/metrics\n" in said
+        # The reason comes before the address that it explains.
+        assert said.index(lines[0]) < said.index("dashboard: http:")
+        assert said.index(lines[1]) < said.index("metrics: http:")

@@ -82,17 +82,18 @@ class Showing:
 
     def _tell(self, settings: ReportSettings) -> None:
         if self._dashboard is not None:
+            self._tell_other_port("dashboard", settings.ui_port, self._dashboard.port)
             if self._terminal.is_terminal:
                 self._terminal.say(f"dashboard: {self.addresses.link}")
             else:
                 # A log file, a pipe or a journal may have other readers than the owner of the crawl.
                 self._terminal.say(f"dashboard: {self._dashboard.url} (the token is in {addresses_file(self._data)})")
-            self._tell_other_port("dashboard", settings.ui_port, self._dashboard.port)
         if self._metrics is not None:
-            self._terminal.say(f"metrics: {self._metrics.url}")
             self._tell_other_port("metrics", settings.metrics_port, self._metrics.port)
+            self._terminal.say(f"metrics: {self._metrics.url}")
 
     def _tell_other_port(self, what: str, wanted: int, found: int) -> None:
+        """Before the address: it says why that is not the usual one."""
         if wanted != found:
             # Who asks the usual port gets another crawl's.
             self._warn(f"{what}: port {wanted} is taken; using {found}")
