@@ -255,7 +255,9 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         COMMON,
         Meta(
             pattern=rf"^({_MEDIA_TYPE}( {_MEDIA_TYPE})*)?\Z",
-            description="Media types that are downloaded; `image/*` is every image, `*/*` is everything.",
+            description="Media types that are downloaded; `image/*` is every image type, `*/*` is everything. Only"
+            " links lead to them (a, area, link, iframe, frame, refresh); what a page embeds (img, script, video,"
+            " style sheets) is not fetched.",
             extra={WORDING: "media types such as text/html, image/* or */*, with spaces between them"},
         ),
     ] = _MEDIA_TYPES

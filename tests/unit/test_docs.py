@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from gossamer import layers
+from gossamer import layers, records
 from gossamer.cli.main import COMMANDS, command_module, command_parser, overview
 from gossamer.fetch.robots_rules import Reason
 from gossamer.report.metrics import KEPT, TOLD, Metric
@@ -63,6 +63,12 @@ def test_no_flag_is_documented_that_does_not_exist(command: str) -> None:
     lines = section(COMMANDS_PAGE, f"gossamer {command}").splitlines()
     text = "\n".join(line for line in lines if not line.startswith("    $ curl"))
     assert flags(text) <= flags(full_help(command)) | HELP_FLAGS
+
+
+def test_every_reason_that_a_report_may_name_is_explained() -> None:
+    tables = re.findall(r"^\| (`.*?) \|", section(COMMANDS_PAGE, "gossamer crawl"), re.MULTILINE)
+    named = {word for cell in tables for word in re.findall(r"`([\w-]+)`", cell)}
+    assert sorted(set(records.Reason) - named) == ["new", "page", "redirect"]
 
 
 def test_every_reason_and_every_offence_is_explained() -> None:
