@@ -492,7 +492,7 @@ WORKING = """[...document.querySelectorAll("button, input:not([name=span]), form
 @pytest.mark.parametrize(
     ("reason", "state", "words"),
     [
-        ("exhausted", "Finished", "everything that was found is fetched"),
+        ("exhausted", "Finished", "everything that was admitted is fetched"),
         ("max_pages", "Finished", "the limit of 1,000,000 pages is reached"),
         ("max_duration", "Finished", "the limit of 2 h is reached"),
         ("interrupted", "Stopped", "gossamer resume /data/of/the/crawl"),

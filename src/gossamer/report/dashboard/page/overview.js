@@ -36,7 +36,7 @@ const BOUNDS = {
 
 // By the reason for the end (`run.stop.StopReason`): which state that is, and why.
 const ENDS = {
-  exhausted: ["finished", () => "everything that was found is fetched"],
+  exhausted: ["finished", () => "everything that was admitted is fetched"],
   max_pages: ["finished", (facts) => `the limit of ${counted(facts.max_pages, "page")} is reached`],
   max_duration: ["finished", (facts) => `the limit of ${duration(facts.max_duration_seconds)} is reached`],
   interrupted: ["stopped", (facts) => `nothing is lost; gossamer resume ${facts.data_directory} continues it`],
