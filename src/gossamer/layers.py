@@ -82,7 +82,7 @@ class Setting(msgspec.Struct, frozen=True):
             if isinstance(read, float) and not math.isfinite(read):
                 raise ValueError(read)  # noqa: TRY301 (msgspec's bounds let "nan" pass)
         except ValueError:
-            raise self._refusal(value, source, f"allowed: {self.allowed}") from None
+            raise self._refusal(value, source, f"{self._meant(value)}allowed: {self.allowed}") from None
         for text in read if self.is_list else [read] if isinstance(read, str) else []:
             try:
                 _refuse_control_characters(text)
@@ -91,6 +91,14 @@ class Setting(msgspec.Struct, frozen=True):
             except UsageError as error:
                 raise self._refusal(text, source, str(error)) from None
         return read
+
+    def _meant(self, value: object) -> str:
+        """Of a size whose unit lacks its last letter, which may mean thousands or 1,024."""
+        if self.kind is Kind.SIZE and isinstance(value, str) and value[-1:].lower() in {"k", "m", "g", "t"}:
+            number, unit = value[:-1].strip(), value[-1].upper()
+            if read_bytes(f"{number}{unit}B") is not None:
+                return f"write {number}{unit}B or {number}{unit}iB; "
+        return ""
 
     def _plain(self, value: object) -> object:
         """What people write, as what the type is converted from; what makes no sense stays, to be refused."""

@@ -21,6 +21,7 @@ _HINT = (
     "look-around, back-references, possessive and atomic forms are not supported, because they cannot be matched in"
     " linear time; write the pattern without them, or divide it between include and exclude"
 )
+_GLOB_HINT = r"patterns are regular expressions: for *.pdf write \.pdf$"
 #: RE2's words for what other libraries support.
 _UNSUPPORTED = re.compile(r"invalid perl operator|bad repetition operator|invalid escape sequence: \\\d")
 #: What the standard library reads as "at most n", RE2 would silently read as these very characters.
@@ -83,10 +84,14 @@ def _refusal(re2: ModuleType, pattern: str, message: str) -> str:
     if what in {"missing )", "unexpected )"}:
         place = _unbalanced(pattern)
         words = f"{what}{' for the (' if what == 'missing )' else ''}{_at(place)}"
+    elif what == "missing ]":
+        words = f"{what} for the [{_at(_place(re2, pattern, message, fragment))}"
     elif fragment:
         words = f"{what} {fragment}{_at(_place(re2, pattern, message, fragment))}"
     else:
         words = what
+    if pattern.startswith("*"):
+        words += f" ({_GLOB_HINT})"
     return f"RE2 refuses it: {words}" + (f" ({_HINT})" if _UNSUPPORTED.match(message) else "")
 
 

@@ -74,6 +74,33 @@ def test_an_unknown_command_is_named(run: Run, arguments: list[str], message: st
     assert complaint(run(*arguments)) == message
 
 
+def test_help_prints_what_the_flag_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for arguments in (["help", "url"], ["url", "--help"], ["help"], ["--help"]):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != shown[2] == shown[3]
+    assert main(["help", "crwal"]) == 2
+    assert "did you mean crawl?" in capsys.readouterr().err
+
+
+def test_a_number_that_is_none_is_refused_in_plain_words(run: Run) -> None:
+    for command in (["resume", "d", "--more-pages"], ["pages", "d", "--limit"], ["audit", "--web-seed"]):
+        said = complaint(run(*command, "x"))
+        assert said.startswith(f"argument {command[-1]}: 'x' is not a whole number; see")
+
+
+@pytest.mark.parametrize(("given", "meant"), [("500K", "500KB or 500KiB"), ("1.5 m", "1.5MB or 1.5MiB")])
+def test_a_size_without_the_last_letter_of_its_unit_is_answered_with_both_units(
+    run: Run, given: str, meant: str
+) -> None:
+    said = complaint(run("settings", "--max-body", given))
+    assert f"'{given}' is not a value for max_body; write {meant}; allowed: a size such as" in said
+    assert "write" not in complaint(run("settings", "--max-body", "xk"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_flag_is_named_with_the_nearest(run: Run, command: str) -> None:
     wanted = {

@@ -219,7 +219,7 @@ def test_switches_read_the_usual_words(text: str) -> None:
         ("max_links", "1.5", "a whole number, at least 0"),
         ("site_key", "planet", "domain or host"),
         ("max_body", "10XB", SIZES),
-        ("max_body", "10M", SIZES),
+        ("max_body", "10X", SIZES),
         ("max_body", "1.5", SIZES),
         ("max_body", "0", SIZES),
         ("delay", "soon", DURATIONS),

@@ -33,6 +33,7 @@ class Parser(argparse.ArgumentParser):
         )
         for name, action in {None: _Store, "store": _Store, "store_true": _StoreTrue, "switch": _Switch}.items():
             self.register("action", name, action)
+        self.register("type", int, _whole_number)
         self.hints: Mapping[str, str] = {}
         """What to use instead, by flags that this command does not have."""
         self._given: set[str] = set()
@@ -137,6 +138,14 @@ def duration(text: str) -> float:
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r:.200} is not a duration such as {DURATION_EXAMPLES}")
     return found
+
+
+def _whole_number(text: str) -> int:
+    """What `type=int` means here: argparse's own words would name a Python type."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r:.200} is not a whole number") from None
 
 
 def _unprotected(value: Any) -> Any:

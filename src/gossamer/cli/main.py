@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given:
         overview().print_help(sys.stderr)
         return 2
+    if given[0] == "help":
+        given = [*given[1:2], "--help"]
     try:
         name = given[0] if given[0] in COMMANDS else _no_command(given[0])
         code = int(command_module(name).run(command_parser(name).read(given[1:])))
