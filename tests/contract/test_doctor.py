@@ -250,6 +250,18 @@ def test_of_a_crawl_that_does_not_run_disk_memory_clock_and_store_are_shown(data
     assert abs(found["store"]["ahead_seconds"]) < 60
 
 
+def test_a_crawl_that_ended_without_a_page_is_a_problem_unless_seeds_are_left(data: DataDirectory, doctor: Run) -> None:
+    make_frontier(data, Settings())
+    gone = Processes(leader=os.getpid(), started={os.getpid(): "another time"}, owners=[], run=1)
+    (data.root / "processes.json").write_bytes(msgspec.json.encode(gone))
+    data.seeds.write_text("https://nosuch.example/\n")
+    assert doctor(data).code == 0  # it was stopped before its seeds were admitted
+    data.seeds.write_text("")
+    ran = doctor(data)
+    assert ran.code == 1
+    assert "  ! the crawl ended without a page: no URL was admitted\n" in ran.out
+
+
 def test_a_store_that_is_away_is_said_without_its_password_and_the_rest_is_shown(
     tmp_path: Path, doctor: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +401,12 @@ def test_a_healthy_crawl_has_no_problem() -> None:
     assert problems_of(HEALTHY) == []
 
 
+def test_a_crawl_that_runs_or_was_not_begun_is_not_blamed_for_having_no_page() -> None:
+    young = replace(HEALTHY, store=StoreSeen(url="sqlite", no_pages={}))
+    assert problems_of(young) == []
+    assert problems_of(replace(young, is_running=False, leader=None)) == []
+
+
 GROWN = LargeObject(
     type="list", bytes=90_000_000, since=1.0, was_there=True, grown_bytes=50_000_000, held_by="gossamer.x.Y.kept"
 )
@@ -402,6 +420,18 @@ GROWN = LargeObject(
         (with_process(has_answered=False, cpu=1.0), "wrong", "computes all the time"),
         (with_process(has_answered=False, name=""), "wrong", "process 11 (process 11) did not answer"),
         (replace(HEALTHY, is_running=False, stragglers=2), "wrong", "gossamer resume /crawl"),
+        (
+            replace(
+                HEALTHY, is_running=False, store=StoreSeen(url="sqlite", no_pages={"blocked-address": 1, "dns": 2})
+            ),
+            "wrong",
+            "the crawl ended without a page: 1 blocked-address, 2 dns",
+        ),
+        (
+            replace(HEALTHY, is_running=False, store=StoreSeen(url="sqlite", no_pages={})),
+            "wrong",
+            "the crawl ended without a page: no URL was admitted",
+        ),
         (replace(HEALTHY, refusal="it has just ended"), "wrong", "it has just ended"),
         (replace(HEALTHY, bound=Bound("shortage", "no room for the log")), "wrong", "no room for the log"),
         (replace(HEALTHY, quarantined=2), "note", "2 segments of the spool could not be parsed"),

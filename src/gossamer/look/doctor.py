@@ -20,6 +20,7 @@ from gossamer.report.diagnosis import Diagnosis
 from gossamer.report.sample import Bound
 from gossamer.run.data_directory import DataDirectory
 from gossamer.run.stores import examine
+from gossamer.seed.load import is_loaded
 from gossamer.spool.directory import segments_in
 from gossamer.url import redacted
 
@@ -32,6 +33,8 @@ class StoreSeen(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     """Why it was not reached."""
     findings: list[Finding] = []
+    no_pages: dict[str, int] | None = None
+    """Of a crawl that has nothing left to fetch, and no page: what became of its URLs, by reason."""
     ahead_seconds: float | None = None
     """Of the store's time against this machine's clock."""
 
@@ -123,7 +126,11 @@ async def _look_at_store(data: DataDirectory, settings: Settings) -> StoreSeen:
                 asked_at = time.time()
                 told = await store.now()
                 # The answer was made about halfway.
-                return StoreSeen(url=url, findings=findings, ahead_seconds=told - (asked_at + time.time()) / 2)
+                ahead_seconds = told - (asked_at + time.time()) / 2
+                counts = await store.counts(now=told)
+                has_failed = not counts.pages and counts.admitted == counts.finished and is_loaded(data.seeds)
+                no_pages = dict(sorted(counts.outcomes.items())) if has_failed else None
+                return StoreSeen(url=url, findings=findings, ahead_seconds=ahead_seconds, no_pages=no_pages)
     except StoreUnavailable as error:
         return StoreSeen(url=url, findings=findings, error=str(error))
     except TimeoutError:

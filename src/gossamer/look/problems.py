@@ -71,6 +71,10 @@ def _of_run(checkup: Checkup) -> Iterator[Problem]:
             f"the leader of the crawl is gone; of its other processes {checkup.stragglers} are still there, and leave"
             f" within some seconds: then go on with {command('resume', checkup.data_directory)}"
         )
+    no_pages = checkup.store.no_pages
+    if no_pages is not None and checkup.leader is not None and not checkup.is_running and not checkup.stragglers:
+        outcomes = ", ".join(f"{count:,} {reason}" for reason, count in no_pages.items())
+        yield _wrong(f"the crawl ended without a page: {outcomes or 'no URL was admitted'}")
     if checkup.refusal:
         yield _wrong(f"the processes were not asked for a diagnosis: {checkup.refusal}")
     if checkup.quarantined:
