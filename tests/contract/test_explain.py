@@ -197,6 +197,19 @@ def test_an_internal_error_is_said_to_be_the_crawlers_fault() -> None:
     )
 
 
+def test_a_seed_whose_server_speaks_no_tls_gets_a_hint_to_plain_http() -> None:
+    def notes(text: str, depth: int) -> list[str]:
+        last = Attempt(
+            at=WHEN, url=LINK, outcome="dropped", attempt=3, depth=depth, hops=0, failure_kind="tls", reason=text
+        )
+        return finished(last).notes
+
+    hint = "the server may speak plain http there: seed http://shop.example.org/a/page?x=1 instead"
+    assert hint in notes("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1016)", 0)
+    assert hint not in notes("certificate verify failed", 0)
+    assert hint not in notes("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1016)", 2)
+
+
 def test_what_robots_txt_disallowed_is_refused_with_the_line() -> None:
     found = finished(row("dropped", failure_kind="robots", reason="line 2: Disallow: /a/"))
     assert found.verdict is Verdict.REFUSED

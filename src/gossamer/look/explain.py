@@ -27,7 +27,7 @@ from gossamer.look.refused_before import (
     words_of,
 )
 from gossamer.look.standings import RobotsAccess, robots_standing, site_standing
-from gossamer.look.wording import HELD, duration, last_failure, moment, paused, times, what
+from gossamer.look.wording import HELD, duration, last_failure, moment, paused, plain_http_hint, times, what
 from gossamer.records import Reason, RobotsCopy
 from gossamer.run.data_directory import PausedBy
 from gossamer.units import counted
@@ -345,6 +345,8 @@ class _Case:
                 notes.append("not all seeds are admitted yet: it may be one of those")
         if answer.verdict is Verdict.REDIRECTED and remembered.target:
             notes.append(f"where it redirects to was refused: {words_of(remembered.target[0])}")
+        if (hint := plain_http_hint(self.url.text, self.own)) is not None:
+            notes.append(hint)
         written = max((attempt.attempt or 0 for attempt in self.own), default=0)
         if lease is not None and lease.attempt > written:
             missing = counted(lease.attempt - written, "attempt")

@@ -20,6 +20,20 @@ def last_failure(attempts: Sequence[Attempt]) -> str:
     return f"; its last attempt: {what(last)}{f' ({last.reason})' if last.reason else ''}"
 
 
+#: What OpenSSL says when the answer is no TLS at all.
+_NO_TLS = ("wrong version number", "record layer failure", "packet length too long")
+
+
+def plain_http_hint(url: str, attempts: Sequence[Attempt]) -> str | None:
+    """For a seed: one that is given without a scheme gets https, and its server may know http alone."""
+    last = attempts[-1] if attempts else None
+    if last is None or last.depth or last.failure_kind != Reason.TLS:
+        return None
+    if not any(words in (last.reason or "").lower() for words in _NO_TLS):
+        return None
+    return f"the server may speak plain http there: seed http:{url.removeprefix('https:')} instead"
+
+
 def moment(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
 
