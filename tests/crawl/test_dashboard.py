@@ -4,6 +4,8 @@ import contextlib
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -225,6 +227,11 @@ def test_status_and_explain_say_that_a_crawl_is_paused_and_not_after_it_was_kill
     words = "paused on the dashboard until it is resumed there"
     assert said("status").splitlines()[0].endswith(words)
     assert f"the crawl is {words}" in said("explain", queued).splitlines()[0]
+    watch = [sys.executable, "-m", "gossamer", "status", str(web.data), "--watch=1s"]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().split("  ")[1] == "paused"
+        watching.kill()
     post("resume")
     until_paused_by(None)
     assert words not in said("status") + said("explain", queued)
