@@ -868,6 +868,13 @@ def test_the_first_line_answers_and_the_rows_are_the_reasons(asking: Asking) -> 
         assert expected in text
 
 
+def test_status_counts_what_is_fetched_and_not_yet_written_beside_the_pages(
+    crawled: Crawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", str(crawled.data.root)]) == 0
+    assert "\n  pages             1; 1 outcome fetched and not yet written\n" in capsys.readouterr().out
+
+
 def test_who_is_before_a_queued_url_is_counted(asking: Asking) -> None:
     first = asking.ask("explain", "https://page.example/2").partition("\n")[0]
     assert first.startswith("queued: 1 before it; the site may be asked again in ")
