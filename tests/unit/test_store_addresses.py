@@ -21,6 +21,9 @@ from gossamer.run.stores import StoreChoice, check_same_kind, store_endpoints
         ("redis://[::1]:7000", {("::1", 7000)}),
         ("postgresql://user:p%40ss@127.0.0.1/frontier", {("127.0.0.1", 5432)}),
         ("postgresql://u@127.0.0.1:6000,127.0.0.2:6001/x", {("127.0.0.1", 6000), ("127.0.0.2", 6001)}),
+        ("postgresql:///frontier?host=127.0.0.1&port=6000", {("127.0.0.1", 6000)}),
+        ("postgresql:///x?host=127.0.0.1,127.0.0.2", {("127.0.0.1", 5432), ("127.0.0.2", 5432)}),
+        ("postgresql://u@127.0.0.1/x?port=6000", {("127.0.0.1", 6000)}),
         ("redis://no-such-name.invalid/0", set()),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from gossamer.config import Settings
 from gossamer.errors import StoreUnavailable, UsageError
@@ -161,9 +161,13 @@ def _hosts_and_ports(url: str) -> list[tuple[str, int]]:
     scheme, _, rest = url.partition("://")
     usual = _SERVERS.get(scheme, ("", 0))[1]
     try:
-        # PostgreSQL's may name several.
-        places = [urlsplit(f"//{one}") for one in urlsplit(f"//{rest}").netloc.rpartition("@")[2].split(",")]
-        return [(place.hostname, place.port or usual) for place in places if place.hostname]
+        # PostgreSQL's may name several, also as parameters.
+        address = urlsplit(f"//{rest}")
+        places = [urlsplit(f"//{one}") for one in address.netloc.rpartition("@")[2].split(",")]
+        given = {name: value.split(",") for name, value in parse_qsl(address.query)}
+        ports = [int(port) for port in given.get("port", []) if port] or [usual]
+        named = [(one.hostname, port) for one in places if one.hostname for port in ([one.port] if one.port else ports)]
+        return named + [(host, port) for host in given.get("host", []) if host[:1] not in {"", "/"} for port in ports]
     except ValueError:
         # The reason that the library gives may quote a part of the password.
         raise UsageError(
