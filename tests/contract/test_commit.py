@@ -714,6 +714,26 @@ def test_what_a_commit_relies_on_is_synced_before_it_relies_on_it(
     assert recorder.last("fsync", ".", len(done)) >= 0, "the directories that the first commit made"
 
 
+def test_names_of_closed_files_are_synced_also_when_the_first_attempt_to_close_them_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = Crawl(tmp_path)
+    crawl.done(0, 1)
+    crawl.commit()
+
+    def fails(_: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr("gossamer.sinks.commit.sync_entries", fails)
+        with pytest.raises(OSError, match="too many open files"):
+            crawl.committer.close()
+    recorder = Recorder(tmp_path, monkeypatch)
+    crawl.committer.close()
+    gone = recorder.last("unlink", "commit/p0.json", len(recorder.done))
+    assert gone > recorder.last("fsync", "warc", gone) >= 0
+
+
 def crawl_that_loses_power(data: Path, mortal: Mortal, steps: int, *, is_honest: bool) -> bool:
     """After so many steps, and then again in each recovery after one step more; whether the crawl came so far.
 

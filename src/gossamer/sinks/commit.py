@@ -214,7 +214,8 @@ def _close_files(data: Path, files: Sequence[OpenFile]) -> None:
             close_index(path, data / file.final_path)
         else:
             path.rename(data / file.final_path)
-    sync_entries(data / file.path for file in there)
+    # Also of files that have their names already: an earlier attempt may have failed before this.
+    sync_entries(data / file.path for file in files)
 
 
 def _write_record(data: Path, path: Path, record: CommitRecord) -> None:
